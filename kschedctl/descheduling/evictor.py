@@ -67,17 +67,17 @@ class DefaultEvictor:
         if annotations.evict is not None:
             return
         if self.arguments.no_eviction_policy == "Mandatory" and annotations.prefers_no_eviction is not None:
-            yield "its annotation prefers no eviction"
+            yield "has an annotation that prefers no eviction"
             return
         if annotations.mirror:
-            yield "mirror pod"
+            yield "is a mirror pod"
         if annotations.config_source != "api":
-            yield "static pod"
+            yield "is a static pod"
         if pod.metadata.deletion_timestamp is not None:
-            yield "being deleted"
+            yield "is being deleted"
         yield from self._iter_configured_protection_reasons(info_number, pod)
         if not self._labels.matches(pod.metadata.labels):
-            yield "labelSelector does not select it"
+            yield "is not selected by labelSelector"
 
     def _iter_configured_protection_reasons(self, info_number: int, pod: Pod) -> Iterator[str]:
         """Yield the reasons against eviction that the policy's pod protections cause.
@@ -88,26 +88,26 @@ class DefaultEvictor:
         priority = pod.spec.priority or 0
         if "SystemCriticalPods" in protections:
             if priority >= CRITICAL_PRIORITY:
-                yield "system critical"
+                yield "has a system-critical priority"
             elif pod.spec.priority is not None and priority >= self._threshold:
-                yield f"priority {priority} is not below {self._threshold}"
+                yield f"has priority {priority}, which is not below {self._threshold}"
         is_bare = not pod.metadata.owner_references
         if is_bare and ("FailedBarePods" in protections or pod.status.phase != "Failed"):
-            yield "no owner"
+            yield "has no owner"
         has_local_storage = any(volume.host_path or volume.empty_dir for volume in pod.spec.volumes)
         if "PodsWithLocalStorage" in protections and has_local_storage:
-            yield "local storage"
+            yield "has local storage"
         is_daemon_set_pod = any(owner.kind == "DaemonSet" for owner in pod.metadata.owner_references)
         if "DaemonSetPods" in protections and is_daemon_set_pod:
-            yield "of a DaemonSet"
+            yield "belongs to a DaemonSet"
         if "PodsWithPVC" in protections:
             claim_reason = self._explain_claim_protection(pod)
             if claim_reason:
                 yield claim_reason
         if "PodsWithoutPDB" in protections and not self._infos_covered_by_budgets[info_number]:
-            yield "no PodDisruptionBudget"
+            yield "has no PodDisruptionBudget"
         if "PodsWithResourceClaims" in protections and pod.spec.resource_claims:
-            yield "resource claims"
+            yield "has resource claims"
 
     def _explain_claim_protection(self, pod: Pod) -> str:
         """Return why the pod's volume claims protect it from eviction, or "" if they do not.
@@ -119,14 +119,14 @@ class DefaultEvictor:
         ]
         protected_classes = self.arguments.protected_storage_classes
         if not protected_classes:
-            return "PersistentVolumeClaim" if claim_names else ""
+            return "has a PersistentVolumeClaim" if claim_names else ""
         claims = {claim.metadata.name: claim for claim in self._claims_by_namespace.get(pod.metadata.namespace, ())}
         for name in claim_names:
             storage_class = claims[name].spec.storage_class_name if name in claims else None
             if not storage_class:
-                return f"storage class of claim {name} is unknown"
+                return f"has claim {name}, whose storage class is unknown"
             if storage_class in protected_classes:
-                return f"storage class {storage_class}"
+                return f"has a claim of storage class {storage_class}"
         return ""
 
     @cached_property

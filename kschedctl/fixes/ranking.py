@@ -279,7 +279,7 @@ class Rollouts:
             from kschedctl.fixes.rollout_replay import replay_rollout  # noqa: PLC0415 - not for a pod without a workload
 
             self._results[id(trial)] = trial, replay_rollout(trial, self._manifest)
-        _, result = self._results[id(trial)]
+        _same_trial, result = self._results[id(trial)]
         return result
 
     def is_harmless(self, trial: RemedyTrial) -> bool:

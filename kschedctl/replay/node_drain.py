@@ -195,11 +195,13 @@ class NodeDrain:
         A pod that nothing recreates is recorded as lost. If its Job fails, so are all other pods of the Job.
         """
         pod = self.simulation.view.pods.objects[position]
+        is_terminating = pod.metadata.deletion_timestamp is not None
         del self.evictable[position]
-        self.eviction_count += pod.metadata.deletion_timestamp is None
+        if not is_terminating:
+            self.eviction_count += 1
         self._evictions.evict(position)
         successors = self._recreate_admitted_pods([position])
-        if not successors and position not in self.denied and pod.metadata.deletion_timestamp is None:
+        if not successors and position not in self.denied and not is_terminating:
             self.lost.append(position)
             self._end_failed_jobs()
         return successors
@@ -224,7 +226,7 @@ class NodeDrain:
             if not denials:
                 admitted.append(position)
                 continue
-            [(_, messages)] = denials
+            [(_denied_pod, messages)] = denials
             self.simulation.gone.add(position)
             self.denied[position] = messages
             self.outcomes.pop(position, None)

@@ -11,7 +11,7 @@ from kschedctl.reports.columns import Column
 from kschedctl.reports.document import Document
 from kschedctl.reports.report import Report
 from kschedctl.reports.summary import ShortFix, ShortPods, Summary
-from kschedctl.text.counts import agreeing, counted, first_few, join_words
+from kschedctl.text.counts import agreeing, counted, first_few, join_first_few, join_words
 
 UNKNOWN_GROUP_LIMITS = (
     "node groups are known only from node labels, so their minimum and maximum sizes are unknown "
@@ -233,9 +233,9 @@ class ScaleUp(Report, frozen=True):
             ),
         )
         if clauses := [counted(number, *verbs) for number, verbs in fates if number]:
-            text += f"; of the others, {join_words(clauses)}"
+            text += f". Of the others, {join_words(clauses)}"
         if self.later_pods:
-            text += f"; {self._describe_later_pods()}"
+            text += f". {self._describe_later_pods()}"
         return (f"Scale-up: {increases}", text)
 
     @property
@@ -259,7 +259,7 @@ class ScaleUp(Report, frozen=True):
         groups = [option.group for option in self.options if set(option.pods).intersection(self.later_pods)]
         of_groups = f" ({agreeing(len(groups), 'group', 'groups')} {first_few(groups)})" if groups else ""
         wait = counted(len(self.later_pods), "pod waits", "pods wait")
-        return f"{wait} for a later loop: {first_few(self.later_pods)}{of_groups}"
+        return f"{wait} for a later loop: {join_first_few(self.later_pods)}{of_groups}"
 
     def describe_ignored_pods(self) -> str:
         """Describe the pods that are ignored because of their low priority, or return "" if there are none."""
@@ -292,9 +292,9 @@ class ScaleUp(Report, frozen=True):
         """
         reasons = "; ".join(self.remaining[pod].skipped[group])
         if group in self.would_accept.get(pod, ()):
-            return f"{reasons}; one more node would take it"
+            return f"{reasons}; one more node would take the pod"
         figures = self.details.get(pod, {}).get(group)
-        return f"{reasons}; one more node would not take it either: {figures}" if figures else reasons
+        return f"{reasons}; nor would one more node take the pod: {figures}" if figures else reasons
 
     def extend_summary(self, summary: Summary) -> Summary:
         """Return the summary with the pods that get no node or stay pending, each with the reason.
@@ -321,7 +321,7 @@ class ScaleUp(Report, frozen=True):
         fixes = tuple(
             ShortFix(
                 f"Declare {' and '.join(gap.settings)} on node group {gap.group}: it has no nodes, and its template "
-                f"lacks the {' and the '.join(gap.lacks)}; with it, a new node takes {first_few(gap.pods)}",
+                f"lacks the {' and the '.join(gap.lacks)}; with it, a new node would take {join_first_few(gap.pods)}",
                 "platform",
                 clears=len(gap.pods),
             )
@@ -493,7 +493,7 @@ class ScaleDown(Report, frozen=True):
         wait = self.waits.get("scale-down-unneeded-time")
         waiting_time = f" once they have been unneeded for {wait}" if wait else ""
         share = f"{len(removed_nodes):,} of {counted(len(self.unneeded), 'unneeded node')}"
-        return (f"The autoscaler removes {share}{waiting_time}: {first_few(removed_nodes)}",)
+        return (f"The autoscaler removes {share}{waiting_time}: {join_first_few(removed_nodes)}",)
 
     @property
     def lost_pods(self) -> tuple[str, ...]:
@@ -506,10 +506,10 @@ class ScaleDown(Report, frozen=True):
         if not self.lost_pods:
             return ""
         count = len(self.lost_pods)
-        are_lost = "is lost" if count == 1 else "are lost"
+        are_deleted = "is deleted" if count == 1 else "are deleted"
         return (
-            f"{counted(count, 'running pod')} of low priority {are_lost} with these nodes, because the autoscaler "
-            f"ignores {'it' if count == 1 else 'them'}: {first_few(self.lost_pods)}"
+            f"{counted(count, 'running low-priority pod')} {are_deleted} with these nodes, because the autoscaler "
+            f"ignores {'it' if count == 1 else 'them'}: {join_first_few(self.lost_pods)}"
         )
 
     def extend_summary(self, summary: Summary) -> Summary:
@@ -545,7 +545,7 @@ class ScaleDown(Report, frozen=True):
             kept_by_pod += _describe_changes_that_free_node(self.kept.get(name))
             return kept_by_pod if code == BLOCKED else f"{node_reason}; {kept_by_pod}"
         if code == NO_PLACE and node.alone is not None and node.alone.removable:
-            return f"{node_reason}; could be deleted if it were the only node to delete"
+            return f"{node_reason}; its pods fit elsewhere only if no other node is removed"
         return node_reason
 
     def _describe_node_reason(self, name: str) -> str:

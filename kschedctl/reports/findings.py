@@ -13,7 +13,7 @@ from kschedctl.reports.document import Document, RootDocument
 from kschedctl.reports.report import Report
 from kschedctl.reports.summary import Summary
 from kschedctl.reports.unknown import UnknownKind
-from kschedctl.text.counts import counted
+from kschedctl.text.counts import agreeing, counted, join_words
 
 SEVERITIES_BY_GRAVITY = ("error", "warning", "note")
 """The severities, the gravest first."""
@@ -142,15 +142,15 @@ class Findings(Report, frozen=True):
         if not self.checked and not self.findings:
             return ("Nothing was linted", "(no object was found)")
         counts = [counted(self.count(level), level) for level in SEVERITIES_BY_GRAVITY if self.count(level)]
-        verdict = ", ".join(counts) or "Nothing found"
+        verdict = join_words(counts) or "Nothing found"
         checked = f"in {counted(self.checked, 'object')}"
         if self.rules_run:
-            checked += f", by {counted(self.rules_run, 'rule')}"
+            checked += f", checked against {counted(self.rules_run, 'rule')}"
         remarks = {
             "ignored": len(self.suppressed),
             "in the baseline": self.known,
             "less severe": self.below,
-            "more with --profile all": self.alike,
+            f"more {agreeing(self.alike, 'finding', 'findings')} with --profile all": self.alike,
         }
         listed = [f"{number} {remark}" for remark, number in remarks.items() if number]
         return (verdict, checked, f"({', '.join(listed)})") if listed else (verdict, checked)

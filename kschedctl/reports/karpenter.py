@@ -123,7 +123,7 @@ class PoolAnswer(Document, frozen=True, omit_defaults=True):
     def describe(self, *, in_full: bool = False) -> str:
         """Describe the pool's answer in a sentence. Lists in Karpenter's errors are shortened unless `in_full`."""
         if self.skipped:
-            return "takes no part: it is not ready, or no instance type is known or left"
+            return "not used: it is not ready, or no instance type is known or meets its requirements"
         if self.error:
             return self.error if in_full else shorten_error(self.error)
         text = f"takes it: {counted(len(self.instance_types), 'instance type')}"

@@ -76,7 +76,9 @@ class LateReason(StrEnum):
         match self:
             case LateReason.CONTROLLER_WAITS:
                 controllers = (
-                    "its controller waits until it is gone" if single else "their controllers wait until they are gone"
+                    "its controller waits until the pod is gone"
+                    if single
+                    else "their controllers wait until the pods are gone"
                 )
                 return f"{pods} {gets} no replacement until the lost nodes are deleted, since {controllers}"
             case LateReason.NOT_DELETED:

@@ -142,8 +142,8 @@ class NewPoolNodes(Document, frozen=True):
 
     pool: Annotated[str, Column(keep=True)]
     zone: Annotated[str, Column()]
-    new: Annotated[int, Column()]
-    pods: Annotated[int, Column("new pods")]
+    new: Annotated[int, Column("new nodes")]
+    pods: Annotated[int, Column("pods on them")]
 
 
 class NeverScheduled(Document, frozen=True):

@@ -183,7 +183,7 @@ class EvictedPod(Document, frozen=True):
     """Moved, Pending if its replacement fits nowhere, Lost if no controller recreates it, or Deleted if it was being
     deleted anyway; empty if it is not known.
     """
-    target: Annotated[str, Column("replacement", keep=True, beneath="then", place=1)] = ""
+    target: Annotated[str, Column("replacement", keep=True, beneath="replacement:", place=1)] = ""
     """The node to which the replacement moves."""
     round: int = 1
     """1 if the preemptor was not evicted before, 2 if the preemptor replaces a pod of round 1, and so on."""
@@ -466,8 +466,11 @@ def describe_victims(victims: Iterable[str], tied: Mapping[str, Sequence[str]]) 
 
     shared_texts = []
     for alternatives, group in victims_by_alternatives.items():
-        number = "one" if len(group) == 1 else f"any {len(group)}"
-        shared_texts.append(f"{number} of {first_few([*group, *alternatives])}")
+        if len(group) == len(alternatives) == 1:
+            shared_texts.append(f"either {group[0]} or {alternatives[0]}")
+        else:
+            number = "one" if len(group) == 1 else f"any {len(group)}"
+            shared_texts.append(f"{number} of {first_few([*group, *alternatives])}")
     return [*singles, *shared_texts]
 
 
@@ -522,8 +525,8 @@ class EvictionChain(Document, frozen=True):
         if self.evicted + self.deleted != 1:
             text = ": " + ", ".join(counted(number, *verbs) for number, verbs in occurring)
         elif occurring:
-            _, verbs = occurring[0]
-            text = f", which {agreeing(1, *verbs)}"
+            _number, (singular, _plural) = occurring[0]
+            text = f", which {singular}"
         else:
             text = ", which waits"  # the only pod has none of these outcomes yet
 

@@ -59,7 +59,10 @@ def test_group_grows_by_the_nodes_that_pods_need() -> None:
     report, growth = simulate_growth(build_web(5), 10, "a")
     assert (growth.nodes, growth.unplaced_count, len(growth.placements)) == (3, 0, 5)
     assert set(growth.placements.values()) == {"g-a-new-1", "g-a-new-2", "g-a-new-3"}
-    assert report.build_headline_parts() == ("All scheduled:", "0 pods now, 5 with 3 new nodes (3 of g-a)")
+    assert report.build_headline_parts() == (
+        "All scheduled:",
+        "0 pods get a node now, 5 more with 3 new nodes (3 of g-a)",
+    )
     assert (report.good, report.undecided, report.unplaced) == (True, False, 5)
 
 

@@ -154,8 +154,8 @@ def test_pods_that_a_higher_maximum_helps_are_named() -> None:
     )
     report = kschedctl.scale_up(cluster, groups, now=NOW)
     assert report.would_accept == {"default/fits": ("g",)}
-    assert report.describe_skipped_group("default/fits", "g").endswith("one more node would take it")
-    assert "one more node would not take it either: the pod needs 16 CPUs" in report.describe_skipped_group(
+    assert report.describe_skipped_group("default/fits", "g").endswith("one more node would take the pod")
+    assert "nor would one more node take the pod: the pod needs 16 CPUs" in report.describe_skipped_group(
         "default/large", "g"
     )
     whys = {pods.such_as: pods.why for pods in report.summary().pods}

@@ -11,7 +11,7 @@ from command_line import Json, Run, Write, build_node, build_pod
 
 from kschedctl.sources.archive_file import read_archive
 
-MAY_DENY = " because of which the API server may deny the pods ("
+MAY_DENY = " by which the API server may deny the pods ("
 DEPLOYMENT = {
     "apiVersion": "apps/v1",
     "kind": "Deployment",

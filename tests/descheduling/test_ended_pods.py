@@ -54,7 +54,7 @@ def test_pods_that_failed_with_given_reasons_are_deleted() -> None:
     assert (report.steps, report.quiet, report.loops) == ((), True, False)
     assert [entry.evicted for entry in report.rounds] == [2, 0]
     assert len(report.commands) == 2
-    assert str(report) == "Nothing is evicted; 2 terminated pods are deleted"
+    assert str(report) == "The descheduler evicts nothing; 2 terminated pods are deleted"
     assert "Terminated pods to delete" in RENDERERS["table"](report, Style())
 
 

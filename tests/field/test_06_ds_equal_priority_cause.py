@@ -14,7 +14,7 @@ from kschedctl.render.page import Style
 from kschedctl.render.renderers import RENDERERS
 
 SITUATION = Path(__file__).parent / "06-ds-equal-priority" / "in.yaml"
-WHY = "preemption cannot help: every pod on w2 has the same priority as this pod (0)"
+WHY = "Preemption cannot help: every pod on w2 has the same priority as this pod (0)"
 
 
 def test_equal_priority_is_named() -> None:

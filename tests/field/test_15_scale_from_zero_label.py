@@ -23,7 +23,7 @@ def test_scale_names_the_label_and_the_tag_first(capsys: pytest.CaptureFixture[s
     assert code == 1
     assert text.startswith(
         "No group grows for 1 unschedulable pod Node group win has no nodes, and its template lacks the label "
-        f"grp=windows. With it, a new node takes default/iis-1-a. Give the group this: {TAG} "
+        f"grp=windows. With it, a new node would take default/iis-1-a. Add this to the group: {TAG} "
     )
 
 

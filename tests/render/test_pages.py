@@ -251,8 +251,9 @@ def test_pending_pods_by_cause_begin_with_pods_age_and_workload() -> None:
         ["Schedulable: on n1"],
     ]
     commands = {"": ("kschedctl explain a/x",), "a/x": ("kschedctl explain a/x",), "c/w": ("kschedctl explain c/w",)}
-    assert render_page(PENDING, commands=commands).endswith("Details of one of these pods\n  kschedctl explain a/x\n")
-    assert "Details" not in render_page(PENDING)
+    next_section = "Next (explain one of these pods in detail)\n  kschedctl explain a/x\n"
+    assert render_page(PENDING, commands=commands).endswith(next_section)
+    assert "in detail" not in render_page(PENDING)
     shown = render_page(PENDING, wide=True, commands=commands)
     wide = [re.split("  +", row.strip()) for row in list_section_lines(shown, "4 pods pending")]
     assert shown.endswith("Next\n  kschedctl explain a/x\n  kschedctl explain c/w\n")

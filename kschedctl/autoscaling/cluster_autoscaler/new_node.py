@@ -119,7 +119,7 @@ class _GroupVerdicts:
             return PoolVerdict(group.id, takes=False, answer=answer, plugin=rejection.plugin)
         if accepts_pod:
             return PoolVerdict(
-                group.id, takes=False, answer="one more node would take it; not in this loop", would_take=True
+                group.id, takes=False, answer="one more node would take the pod; not in this loop", would_take=True
             )
         return PoolVerdict(group.id, takes=False, answer=missing or self._default_answer)
 
@@ -130,7 +130,7 @@ class _GroupVerdicts:
         """
         if group.id not in self._run.loop.templates:
             return PoolVerdict(group.id, takes=False, answer=reason)
-        template_answer = "one more node would take it" if accepts_pod else "one more node would not take it either"
+        template_answer = "one more node would take the pod" if accepts_pod else "nor would one more node take the pod"
         return PoolVerdict(group.id, takes=False, answer=f"{reason}; {template_answer}", would_take=accepts_pod)
 
     def _describe_skip_reason(self, group: AutoscaledGroup) -> str:

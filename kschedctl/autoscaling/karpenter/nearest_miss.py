@@ -35,7 +35,7 @@ from kschedctl.autoscaling.karpenter.state_nodes import NODES
 from kschedctl.autoscaling.karpenter.templates import ClaimTemplate
 from kschedctl.autoscaling.karpenter.type_columns import TypeColumns
 from kschedctl.reports.karpenter import shorten_error
-from kschedctl.text.counts import agreeing, counted, first_few
+from kschedctl.text.counts import agreeing, counted, first_few, join_words
 
 ONE = Quantity(1)
 EXAMPLE_VALUE = "some-value"
@@ -248,7 +248,7 @@ class _ObstacleSearch:
             offered_types = f"{offered_count:,} of {counted(len(types), 'instance type')}"
             offered = f"; with one, {offered_types} {verb} offered in {needed}"
         class_name = self.setting.node_classes.describe_class_reference(self.template.pool)
-        return f"{class_name} has no subnet in {needed}, only in {', '.join(sorted(zones))}{offered}"
+        return f"{class_name} has no subnet in {needed}, only in {join_words(sorted(zones))}{offered}"
 
     def _describe_closest_type_regardless_of_subnets(self, requirements: Requirements) -> str:
         """Describe what the instance types would lack if the node class had subnets in all zones.
@@ -283,7 +283,7 @@ class _ObstacleSearch:
         pod are stored in ``sufficient_limits``.
         """
         pool = self.template.pool
-        remaining = self.setting.compute_remaining_limits((), [pool]).get(pool.metadata.name)
+        remaining = self.setting.compute_remaining_limits(without=(), pools=[pool]).get(pool.metadata.name)
         if remaining is None:
             return None
         unlimited = replace(pool, spec=replace(pool.spec, limits=None))

@@ -13,7 +13,8 @@ from kschedctl.sources.metrics.catalogue import MetricsReading
 
 NO_TIMES = UnknownKind(
     "Age",
-    "are not judged without the time at which the cluster was read (specify it, such as --now 2026-05-06T09:12:00Z)",
+    "are not judged, since it is not known when the cluster was read (specify the time, such as --now "
+    "2026-05-06T09:12:00Z)",
     VERDICT,
 )
 

@@ -144,9 +144,9 @@ def build_queues_evidence(section: QueuesSection, style: Style) -> Page:
 
 def build_placed_evidence(report: PlacedSection, style: Style) -> Page:
     """Build a line with the number of judged pods, and tables of overcommitted nodes, misplaced and rejected pods."""
-    not_replayed = f"; {count(report.others, 'pod')} of other schedulers not replayed" if report.others else ""
+    not_replayed = f"; {count(report.others, 'pod')} of other schedulers not judged" if report.others else ""
     return (
-        paragraph(Marked("judged:", Tone.FAINT), f"{count(report.judged, 'bound pod')}{not_replayed}"),
+        paragraph(Marked("Judged:", Tone.FAINT), f"{count(report.judged, 'bound pod')}{not_replayed}"),
         *_build_overcommitted_table(report.overcommitted, style),
         *build_struct_table(report.misplaced, style),
         *build_struct_table(report.refused, style),
@@ -174,29 +174,35 @@ def _format_requested_of_allocatable(node: OvercommittedNode) -> str:
     return f"{requested} of {allocatable} {unit}"
 
 
+SKEW_LEGEND = "skew: the number of pods in the fullest domain minus the number in the emptiest one"
+"""The legend of the table of workloads by topology key."""
+
+
 def build_topology_evidence(report: TopologySection, style: Style) -> Page:
     """Build a table of workloads with their worst loss by topology key, and a table of spread constraints."""
     domain_rows = [_build_domains_row(workload, domains) for workload in report.placed for domains in workload.by_key]
     domain_columns = (
         Column("workload"),
         Column("pods", right=True),
-        Column("by"),
-        Column("domains", right=True),
+        Column("topology key"),
+        Column("domains used", right=True),
         Column("skew", right=True),
         Column("worst loss"),
     )
     constraint_columns = (
         Column("workload"),
         Column("constraint"),
-        Column("max", right=True),
-        Column("skew", right=True),
-        Column("most"),
-        Column("fewest"),
-        Column("cannot come back"),
+        Column("max skew", right=True),
+        Column("skew now", right=True),
+        Column("fullest domain", beneath="fullest:"),
+        Column("emptiest domain", beneath="emptiest:"),
+        Column("pods that cannot come back", beneath="cannot come back:"),
     )
     return (
-        *build_table(domain_rows, domain_columns, tuple, style),
-        *build_table(report.promises, constraint_columns, _build_constraint_row, style, full=False),
+        *build_table(domain_rows, domain_columns, tuple, style, note=SKEW_LEGEND),
+        *build_table(
+            report.promises, constraint_columns, _build_constraint_row, style, title="Spread constraints", full=False
+        ),
     )
 
 
@@ -219,7 +225,7 @@ def _format_worst_loss(workload: PlacedWorkload, domains: WorkloadDomains) -> Ce
     if fullest_domain_loss.lost == workload.pods:
         return Marked(f"{domain}: all pods", Tone.BAD)
     lost_pods = f"{fullest_domain_loss.lost:,} of {count(workload.pods, 'pod')}"
-    return f"{domain}: {lost_pods}, then skew {fullest_domain_loss.skew:,}"
+    return f"{domain}: {lost_pods}, leaving a skew of {fullest_domain_loss.skew:,}"
 
 
 def _build_constraint_row(constraint: SpreadPromise) -> tuple[Cell | Stack, ...]:
@@ -230,8 +236,8 @@ def _build_constraint_row(constraint: SpreadPromise) -> tuple[Cell | Stack, ...]
     """
     skew = Marked(f"{constraint.skew:,}", Tone.GOOD if constraint.holds else Tone.BAD)
     key_and_action = Stack((constraint.key, Marked(constraint.when_unsatisfiable, Tone.FAINT)))
-    fullest_domain = f"{constraint.most}: {constraint.most_pods:,}"
-    emptiest_domain = f"{constraint.least}: {constraint.least_pods:,}"
+    fullest_domain = f"{constraint.most} ({count(constraint.most_pods, 'pod')})"
+    emptiest_domain = f"{constraint.least} ({count(constraint.least_pods, 'pod')})"
     stranded_pods = Stack(tuple(filter(None, map(_format_stranded_pods, constraint.losses))))
     max_skew = f"{constraint.max_skew:,}"
     return (constraint.workload, key_and_action, max_skew, skew, fullest_domain, emptiest_domain, stranded_pods)
@@ -260,11 +266,12 @@ def build_priorities_evidence(report: PrioritiesSection, style: Style) -> Page:
     too long have a table only in wide output, since findings already report these pods.
     """
     exposed_title = "Service pods that higher tiers can preempt"
-    exposed = build_struct_table(report.exposed, style, title=exposed_title, limit=ROWS_SHOWN // 2)
-    started_note = "started: pods that started after the oldest waiting pod was created"
+    exposed_note = "pods above: pods of the tiers above, which can preempt the pods of the workload"
+    exposed = build_struct_table(report.exposed, style, title=exposed_title, limit=ROWS_SHOWN // 2, note=exposed_note)
+    started_note = "lower and higher: pods of lower and higher tiers; started: after the oldest waiting pod was created"
     starving = build_struct_table(report.starving, style, title="Waiting too long", note=started_note)
     starving_as_of_today = build_struct_table(
-        report.starving_as_of_today, style, title="Waiting too long as of today", note=started_note
+        report.starving_as_of_today, style, title="Waiting too long (waits are measured until today)", note=started_note
     )
     return (
         *_build_tiers_table(report, style),
@@ -329,12 +336,12 @@ def _build_growth_section(report: PrioritiesSection, style: Style) -> Page:
         Column("tier", keep=True, beneath="tier"),
         Column("pods", right=True),
         Column("outcome"),
-        Column("services", beneath="behind Services"),
+        Column("services", beneath="Services:"),
     )
     victims = build_table(report.victims, columns, lambda victim: _build_victim_row(victim, style), style, full=False)
     if not victims:
-        victims = (paragraph("no pods would be evicted"),)
-    return section(f"If {grown.tier} grew", paragraph(outcome), *victims)
+        victims = (paragraph("No pod would be preempted."),)
+    return section(f"If {count(grown.asked, 'more pod')} of tier {grown.tier} arrived", paragraph(outcome), *victims)
 
 
 def _build_victim_row(workload: EvictedWorkload, style: Style) -> tuple[Cell | Stack, ...]:
@@ -391,7 +398,13 @@ def build_packing_evidence(report: PackingSection, style: Style) -> Page:
         *build_struct_table(report.stranded, style, title="Nodes with stranded capacity"),
         *typical_pods,
         *_build_trial_drains_part(report, style),
-        *build_struct_table(report.kept, style, {"why": lambda node: build_why_cell(node, style)}, limit=MAX_ROWS),
+        *build_struct_table(
+            report.kept,
+            style,
+            {"why": lambda node: build_why_cell(node, style)},
+            title="Nodes that must stay",
+            limit=MAX_ROWS,
+        ),
     )
 
 
@@ -470,11 +483,13 @@ def _build_trial_drains_part(report: PackingSection, style: Style) -> Page:
     if report.candidates:
         commands = style.commands.get(report.name, ()) if report.tried < report.candidates else ()
         nodes = count(report.candidates, "node")
-        tried_text = f"{report.tried:,} of {nodes}, drained one after the other, those with the least to move first"
+        were = agreeing(report.tried, "was", "were")
+        order = "" if report.tried == 1 else ", one after the other, those with the least to move first"
+        tried_text = f"{report.tried:,} of {nodes} {were} drained{order}"
         suffix = "; to try the others:" if commands else ""
-        page += [paragraph(Marked("Tried:", Tone.FAINT), f"{tried_text}{suffix}"), *map(Command, commands)]
+        page += [paragraph(Marked("In a replay,", Tone.FAINT), f"{tried_text}{suffix}"), *map(Command, commands)]
 
-    page += build_struct_table(report.savings, style)
+    page += build_struct_table(report.savings, style, title="Nodes that can be removed, by pool")
     page += _list_nodes_in_paragraph("Can be removed:", [drained.node for drained in report.emptied], style)
     page += _list_nodes_in_paragraph("Already empty:", report.empty, style)
     return tuple(page)

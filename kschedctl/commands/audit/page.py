@@ -54,7 +54,7 @@ from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.findings import SEVERITIES, SEVERITIES_BY_GRAVITY, Finding
 from kschedctl.reports.section import FINDINGS, SOUND, Section
 from kschedctl.reports.unknown import describe_unread_kinds
-from kschedctl.text.counts import spell_age
+from kschedctl.text.counts import join_words, spell_age
 
 MAX_SECTIONS_IN_FULL = 2
 """The maximum number of sections that are all shown with their evidence."""
@@ -75,8 +75,8 @@ def build_audit_page(report: Audit, style: Style) -> Page:
     if len(report.sections) > 1:
         page.append(_build_overview_table(report))
     if report.not_asked:
-        missing_options = ", ".join(f"{name} (needs {option})" for name, option in report.not_asked.items())
-        page.append(paragraph(Marked("not audited:", Tone.FAINT), missing_options))
+        missing_options = join_words([f"{name} (needs {option})" for name, option in report.not_asked.items()])
+        page.append(paragraph(Marked("Not audited:", Tone.FAINT), missing_options))
 
     is_brief = len(report.sections) > MAX_SECTIONS_IN_FULL and not style.wide and style.width < UNFOLDED
     build_blocks = build_brief_section_blocks if is_brief else build_section_blocks

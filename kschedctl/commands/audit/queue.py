@@ -208,7 +208,10 @@ def _find_back_off_end(group: Sequence[AuditedQueuePod], audited: AuditedCluster
 def _explain_queue_of_first_pod(first: AuditedQueuePod, wake_ups: WakeUps | None) -> str:
     """Describe in one line why the first pod of a group is in its queue."""
     if first.queue == "unknown":
-        return "fits now and was rejected before: in activeQ if something woke it, otherwise waiting for the flush"
+        return (
+            "fits now and was rejected before: it is in activeQ if a change woke it; otherwise it is retried five "
+            "minutes after its last attempt"
+        )
     if first.queue == "permit":
         return f"may already have been assigned a node, but is waiting to be bound: {first.waiting.reason}"
     if first.queue == "activeQ":

@@ -70,7 +70,7 @@ def _build_shape_part(shape: ShapeCapacity, style: Style, *, named: bool, condit
     return (
         headline,
         *_iter_limit_paragraphs(shape, style),
-        *build_eliminations_table(shape.eliminations, style),
+        *build_eliminations_table(shape.eliminations, style, title="Why nodes reject one more pod"),
         *_build_locations_section(shape, style),
         *build_headroom_section(shape.headroom, "on one candidate node" if shape.eliminations else "on one node"),
     )
@@ -114,7 +114,7 @@ def _build_locations_section(shape: ShapeCapacity, style: Style) -> Page:
         _, _, short_key = key.rpartition("/")
         tables += _build_counts_table(short_key, [*pods_by_value.items()], style, limit=None)
     nodes = sorted(shape.nodes.items(), key=lambda item: -item[1])
-    title = "Where" if shape.binding_limit is CapacityLimit.NODES else f"Where {counted(shape.fits, 'pod')} would go"
+    title = f"Where {counted(shape.fits, 'new pod')} would go"
     return section(
         title, *tables, *_build_counts_table("node", nodes, style, limit=NODES_SHOWN), *_iter_room_plots(shape)
     )
@@ -122,7 +122,7 @@ def _build_locations_section(shape: ShapeCapacity, style: Style) -> Page:
 
 def _build_counts_table(place: str, pods: Sequence[tuple[str, int]], style: Style, limit: int | None) -> Page:
     """Build the table of pods by place. A place is a node or the value of a topology label."""
-    columns = (Column(place, keep=True), *number_columns("pods"))
+    columns = (Column(place, keep=True), *number_columns("new pods"))
     return build_table(pods, columns, lambda row: (row[0], f"{row[1]:,}"), style, limit=limit, each_node=True)
 
 

@@ -51,7 +51,7 @@ def build_page(report: NodeConsolidation, style: Style) -> Page:
         ),
         *(section("Not tried", Bullets(left_out)) if left_out else ()),
         *build_struct_table(
-            report.requested, style, title="Requests in % of the allocatable resources of ready workers"
+            report.requested, style, title="Requests in % of the allocatable resources of ready worker nodes"
         ),
         *build_struct_table(report.zones, style, title="Pods without a node if a zone is lost"),
         *build_pools_before_and_after(report.pools, style, report.fitting),

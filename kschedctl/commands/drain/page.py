@@ -33,7 +33,7 @@ MAX_OUTCOMES_IN_SENTENCE = 3
 TERMINATING = "Already terminating: kubectl drain waits until these pods are gone"
 NOMINATED = "Pending pods nominated to these nodes: they lose the room that preemption made for them"
 STRANDED = "Pending pods that cannot run on any other node"
-WITH_PENDING_PODS = "Next (the same drain once the pending pods that fit have a node)"
+WITH_PENDING_PODS = "Next (first let the pending pods that fit get a node, then simulate this drain)"
 WITH_NODE_FOR_WAITING_POD = "Next (find a node for the pod that uses up the budget)"
 RETURNED = "Come back to the nodes, since they tolerate the cordon"
 

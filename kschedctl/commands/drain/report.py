@@ -216,7 +216,8 @@ class Drain(Report, frozen=True):
         The outcome that the verdict names is left out. If no pod has an outcome, the text says that nothing runs there.
         The text is empty if no node is down and the verdict names the only outcome.
         """
-        outcomes = ", ".join(self.list_outcomes_after_verdict())
+        *first_outcomes, last_outcome = self.list_outcomes_after_verdict() or ("",)
+        outcomes = f"{', '.join(first_outcomes)}, and {last_outcome}" if first_outcomes else last_outcome
         down_nodes = "; ".join(describe_down_nodes(self.down_nodes))
         if down_nodes:
             return f"{down_nodes}; then {outcomes or 'nothing runs there'}"

@@ -56,8 +56,8 @@ def build_pending_page(report: PendingPods, style: Style) -> Page:
     (title,) = report.build_headline_parts()
     table = section(title, *_build_cause_table(report.groups, style), *_plot_causes(report, style))
     is_single_pod = sum(len(group.pods) for group in report.groups) == 1
-    title_of_details = "Details of this pod" if is_single_pod else "Details of one of these pods"
-    next_section = build_next_section(style, title_of_details)
+    explained = "this pod" if is_single_pod else "one of these pods"
+    next_section = build_next_section(style, f"Next (explain {explained} in detail)")
     if style.wide and style.width < UNFOLDED:
         next_section = _build_next_commands_section(report.groups, style)
     ages = (paragraph(Marked(AGED_UNTIL_NOW, Tone.FAINT)),) if report.has_uncertain_ages else ()
@@ -94,7 +94,7 @@ def _build_nothing_pending_page(report: PendingPods, style: Style) -> Page:
         *build_not_created_section(report.not_created, style),
         *build_unread_lines(report.unknown),
         *(build_held_back_section(report.waiting_elsewhere, style) if report.waiting_elsewhere else ()),
-        *(build_next_section(style, "Pods pending elsewhere") if report.elsewhere else ()),
+        *(build_next_section(style, "Next (explain the pending pods of all namespaces)") if report.elsewhere else ()),
     )
 
 

@@ -286,11 +286,11 @@ class NoLowerPriority(Document, frozen=True):
         """The sentence that explains why preemption cannot help.
 
         >>> NoLowerPriority(0, 0, 0, 1, "w2").sentence
-        'preemption cannot help: every pod on w2 has the same priority as this pod (0)'
+        'Preemption cannot help: every pod on w2 has the same priority as this pod (0)'
         >>> NoLowerPriority(0, 0, 1000, 3, "w2").sentence
-        'preemption cannot help: no pod on the 3 nodes considered has a lower priority than this pod (0)'
+        'Preemption cannot help: no pod on the 3 nodes considered has a lower priority than this pod (0)'
         >>> NoLowerPriority(0, 10, 1000, 1, "w2").sentence
-        'preemption cannot help: every pod on w2 has a higher priority (10 or more) than this pod (0)'
+        'Preemption cannot help: every pod on w2 has a higher priority (10 or more) than this pod (0)'
         """
         nodes_text = self.such_as if self.nodes == 1 else f"the {self.nodes:,} nodes considered"
         this_pod = f"this pod ({self.priority:,})"
@@ -300,7 +300,7 @@ class NoLowerPriority(Document, frozen=True):
             comparison = f"no pod on {nodes_text} has a lower priority than {this_pod}"
         else:
             comparison = f"every pod on {nodes_text} has the same priority as {this_pod}"
-        return f"preemption cannot help: {comparison}"
+        return f"Preemption cannot help: {comparison}"
 
 
 class PreemptionReport(Document, frozen=True):

@@ -595,8 +595,7 @@ def add_rivals_for_room(report: Explanation, replayed_cluster: ReplayedCluster) 
     if report.node_after_rivals:
         correction: Advice | None = _build_advice_on_node_after_rivals(report)
     else:
-        waiting_pods = replayed_cluster.compute_once(list_waiting_pods)
-        waiting = next((candidate for candidate in waiting_pods if candidate.pod.key == report.pod), None)
+        waiting = _find_waiting_pod(report, replayed_cluster)
         is_placed_with_preemption = waiting is not None and waiting.cause == "crowded" and not report.rivals
         if waiting is None or is_placed_with_preemption:
             return report
@@ -605,6 +604,18 @@ def add_rivals_for_room(report: Explanation, replayed_cluster: ReplayedCluster) 
         return report
     other_advice = (advice for advice in report.advice if advice.kind not in ABOUT_RETRIES)
     return replace(report, advice=(correction, *other_advice))
+
+
+def _find_waiting_pod(report: Explanation, replayed_cluster: ReplayedCluster) -> WaitingPod | None:
+    """Return the waiting pod that the explanation is about, and why it waits, or None if it does not wait for a node.
+
+    The other waiting pods are placed ahead of it, but not explained.
+    """
+    namespace, _, name = report.pod.rpartition("/")
+    pod = replayed_cluster.cluster.pod(namespace, name)
+    if pod is None or not is_pending(pod):
+        return None
+    return _build_waiting_pod(pod, report, replayed_cluster, find_node_by_waiting_pod(replayed_cluster.scheduler))
 
 
 def _build_advice_on_node_after_rivals(report: Explanation) -> Advice:
@@ -645,7 +656,7 @@ def _find_waiting_advice(waiting: WaitingPod, replayed_cluster: ReplayedCluster)
         # Files do not say when the cluster was read
         waited = f"has waited for {age}"
         if not replayed_cluster.cluster.provenance:
-            waited = f"had waited for {age} by {replayed_cluster.now[:10]}"
+            waited = f"had been waiting for {age} as of {replayed_cluster.now[:10]}"
         text = f"The pod fits on a node now. It {waited}, and no event says when it was last tried"
         return Advice("AwaitRetry", f"{text}. If it is still Pending in 5 min, run audit to find out why")
     return None

@@ -155,9 +155,11 @@ def _build_counting_note(report: Failures) -> Page:
     texts = [displaced]
     if any(failure.lost for failure in report.failures):
         texts.append("lost for good: pods that no controller recreates")
+    if any(failure.late for failure in report.failures):
+        texts.append("restart late: pods that have room, but run again only once the lost nodes are deleted")
     if any(failure.ending for failure in report.failures):
         texts.append("not counted: DaemonSet, static and terminating pods")
-    return (paragraph(Marked("; ".join(texts), Tone.FAINT)),) if len(texts) > 1 else ()
+    return (paragraph(Marked("; ".join(texts), Tone.FAINT)),)
 
 
 def _build_failure_row(failure: Failure, same_node_count: bool) -> Row:

@@ -19,6 +19,9 @@ from kschedctl.reports.columns import Tone
 from kschedctl.reports.remedy import chain_commands
 from kschedctl.text.counts import agreeing, counted, first_few
 
+NEXT_FIXES = "Next (find other changes that would let the pod fit)"
+"""The title of the section with the command that searches for other fixes."""
+
 
 def build_page(report: MakeRoom, style: Style) -> Page:
     """Build the page of a make-room report. Sections without content are left out."""
@@ -57,7 +60,7 @@ def build_page(report: MakeRoom, style: Style) -> Page:
         *_build_search_section(report, style),
         *_build_commands_section(report, style),
         *partial,
-        *build_next_section(style),
+        *build_next_section(style, "Next (simulate the new nodes)" if report.new_nodes else NEXT_FIXES),
     )
 
 
@@ -145,7 +148,8 @@ def _build_unplaced_pods_section(report: MakeRoom) -> Page:
         return ()
     cause = (paragraph(Marked(report.cause, Tone.BAD)),) if report.cause else ()
     message = paragraph(Marked(report.message, Tone.VERBATIM))
-    return section(f"Without a node: {first_few(report.missing)}", *cause, message)
+    get = agreeing(len(report.missing), "gets", "get")
+    return section(f"Why {first_few(report.missing)} {get} no node", *cause, message)
 
 
 def _describe_search_limit(searched: SearchedPlans) -> str:
@@ -164,13 +168,14 @@ def _build_search_section(report: MakeRoom, style: Style) -> Page:
     if report.fits or searched is None:
         return ()
     facts = []
+    moves = counted(searched.max_moves, "move")
     pod = "the pod" if len(report.pods) == 1 else "the pod that the search tried last"
     if report.ended_at_limit:
         facts.append(_describe_search_limit(searched))
     facts += [
         f"{counted(searched.movable, 'pod')} can be moved; if all of them were gone, {pod} would fit on "
         f"{counted(searched.nodes, 'node')}",
-        f"{counted(searched.plans, 'plan')} of up to {counted(searched.max_moves, 'move')} were replayed",
+        counted(searched.plans, f"plan of up to {moves} was replayed", f"plans of up to {moves} were replayed"),
     ]
     return (
         *section("Search", Bullets(tuple(facts))),

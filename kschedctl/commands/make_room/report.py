@@ -286,9 +286,9 @@ class MakeRoom(Report, frozen=True):
         else:
             most = self.searched.max_moves
             plan = "single move" if most == 1 else f"plan of up to {most:,} moves"
-            further = (
-                f"--max-moves {LARGEST_MAX_MOVES} tries more" if most < LARGEST_MAX_MOVES else "more are not tried"
-            )
+            further = "plans with more moves are not tried"
+            if most < LARGEST_MAX_MOVES:
+                further = f"--max-moves {LARGEST_MAX_MOVES} tries plans with more moves"
             why = f"no {plan} makes room for {self._unplaced_pods_text}, and {further}"
         return ("No room can be made:", why)
 

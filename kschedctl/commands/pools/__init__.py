@@ -39,6 +39,7 @@ from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.nodes import ZONE
 from kschedctl.sources.cluster import get_read_time
+from kschedctl.text.counts import counted
 
 NO_POOL = "(none)"
 UNDERUTILIZED = "Underutilized"
@@ -154,7 +155,7 @@ def _add_node_pool_settings(
     used = sum_quantities(*(state.capacity for state in states if not state.deleting))
     disruption = pool.spec.disruption
     allowed_count = compute_allowed_disruptions(pool, len(states), UNDERUTILIZED, parse_microseconds(now))
-    allowed = "any number" if allowed_count == UNLIMITED else f"{allowed_count:,}"
+    allowed = "any number of nodes" if allowed_count == UNLIMITED else counted(allowed_count, "node")
     policy = f"{disruption.consolidation_policy} after {disruption.consolidate_after}"
     return replace(
         report,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from kschedctl.api.resource_names import CPU, MEMORY
 from kschedctl.commands.pools.report import NodePools, PoolReport
@@ -25,9 +25,18 @@ def build_pools_page(report: NodePools, style: Style) -> Page:
         "limits": lambda pool: ", ".join(f"{name} {text}" for name, text in pool.limits.items()),
     }
     doubts = [paragraph(Marked("Not certain:", Tone.WARNING), doubt) for doubt in report.doubts]
-    sources = [paragraph(Marked(source, Tone.FAINT)) for source in report.sources]
+    sources = [paragraph(Marked(f"Sources: {'; '.join(report.sources)}.", Tone.FAINT))] if report.sources else []
+    legend = tuple(paragraph(Marked(line, Tone.FAINT)) for line in _explain_columns(report))
     table = build_struct_table(report.pools, style, cells, full=False)
-    return (paragraph(Marked(first, Tone.STRONG), pending), *doubts, *table, *sources)
+    return (paragraph(Marked(first, Tone.STRONG), pending), *doubts, *table, *legend, *sources)
+
+
+def _explain_columns(report: NodePools) -> Iterator[str]:
+    """Yield a line for each thing that the headings of the table do not say, if it is needed."""
+    if any(pool.nodes != pool.ready for pool in report.pools):
+        yield "usable: ready and not cordoned; free: on nodes that are neither cordoned nor tainted as not ready"
+    if any(pool.waiting is not None for pool in report.pools):
+        yield "waiting: pending pods that would fit on one more node of the pool"
 
 
 def _stack_shapes(shapes: Sequence[str]) -> Stack:

@@ -18,7 +18,7 @@ from kschedctl.reports.karpenter import (
     shorten_error,
 )
 from kschedctl.reports.unknown import UnknownKind, describe_unread_kinds
-from kschedctl.text.counts import agreeing, counted, first_few, first_of, format_price
+from kschedctl.text.counts import agreeing, counted, first_few, first_of, format_price, join_words
 
 TYPES_SHOWN = 3
 SHOWN_LABELS = ("topology.kubernetes.io/zone", "karpenter.sh/capacity-type")
@@ -109,10 +109,12 @@ def _build_note_on_existing_types(type_count: int | None) -> Page:
     if type_count is None:
         return ()
     types = agreeing(type_count, "instance type", f"{type_count:,} instance types")
-    known = f"only the {types} of existing nodes, without prices"
-    return (
-        paragraph(Marked("Known:", Tone.WARNING), f"{known}. Specify others and prices with --instance-types FILE"),
-    )
+    if type_count:
+        are = agreeing(type_count, "is", "are")
+        known, advice = f"Only the {types} of existing nodes {are} known, without prices.", "Specify others and prices"
+    else:
+        known, advice = "No instance type is known.", "Specify instance types and prices"
+    return (paragraph(Marked(known, Tone.WARNING), f"{advice} with --instance-types FILE"),)
 
 
 def _build_node_class_fault_lines(report: Provisioning) -> Page:
@@ -120,12 +122,15 @@ def _build_node_class_fault_lines(report: Provisioning) -> Page:
     pools_by_fault: dict[str, list[str]] = {}
     for pool, fault in report.node_classes.items():
         pools_by_fault.setdefault(fault, []).append(pool)
-    return tuple(paragraph(f"{fault} (NodePool {', '.join(pools)})") for fault, pools in pools_by_fault.items())
+    return tuple(
+        paragraph(f"{fault} ({agreeing(len(pools), 'NodePool', 'NodePools')} {join_words(pools)})")
+        for fault, pools in pools_by_fault.items()
+    )
 
 
 def _build_new_nodes_table(claims: tuple[LaunchedClaim, ...], style: Style) -> Page:
     """Build a table of the NodeClaims that would be launched."""
-    columns = (POOL, *number_columns("pods"), Column("instance types"), Column("zone and capacity"))
+    columns = (POOL, *number_columns("pods"), Column("instance types"), Column("zone; capacity type"))
 
     def build_row(claim: LaunchedClaim) -> tuple[str, ...]:
         """Return the cells for a NodeClaim."""
@@ -152,8 +157,8 @@ def _describe_instance_types(claim: LaunchedClaim) -> str:
 def _build_existing_nodes_table(report: Provisioning, style: Style) -> Page:
     """Build a table of the existing nodes on which Karpenter expects pending pods to fit."""
     rows = [(node.node, f"{len(node.pods):,}", ", ".join(node.pods)) for node in report.existing_nodes]
-    columns = (Column("node", keep=True), *number_columns("pods"), Column("which"))
-    return build_table(rows, columns, lambda row: row, style, title="Need no new node, according to Karpenter")
+    columns = (Column("node", keep=True), *number_columns("pods"), Column("names"))
+    return build_table(rows, columns, lambda row: row, style, title="Pods that fit on existing nodes, says Karpenter")
 
 
 def _build_rejected_pods_tables(report: Provisioning, style: Style) -> Page:
@@ -177,8 +182,10 @@ def _build_rejected_pods_tables(report: Provisioning, style: Style) -> Page:
     columns = (Column("pods"), POOL, Column("reason, in Karpenter's words"))
     return (
         *_build_pool_obstacles_table(report, style),
-        *build_table(rows, columns, lambda row: row, style, title="No new node", full=False),
-        *build_table(limits, (POOL, Column("reason")), lambda row: row, style, title="Launch nothing more"),
+        *build_table(rows, columns, lambda row: row, style, title="Pods without a new node", full=False),
+        *build_table(
+            limits, (POOL, Column("reason")), lambda row: row, style, title="NodePools that launch no more nodes"
+        ),
     )
 
 
@@ -199,18 +206,20 @@ def _build_pool_obstacles_table(report: Provisioning, style: Style) -> Page:
 def _build_pool_answers_table(report: Provisioning, style: Style) -> Page:
     """Build a table of each NodePool's answer to each pod, as if there were no other NodePools and pods.
 
-    Pods with equal answers share rows. Pods whose answers the table "No new node" already shows are left out.
+    Pods with equal answers share rows. Pods whose answers are already in the table "Pods without a new node" are left
+    out.
     """
     pods_by_answers: dict[tuple[tuple[str, str], ...], list[str]] = {}
     for pod, pools in report.per_pool.items():
         error = report.pod_errors.get(pod)
         if error and set(error.parts) == {answer.error for answer in pools.values()}:
-            continue  # the table "No new node" has these errors
+            continue  # the table "Pods without a new node" has these errors
         answers = tuple((pool, answer.describe(in_full=style.wide)) for pool, answer in pools.items())
         pods_by_answers.setdefault(answers, []).append(pod)
     rows = [(first_of(pods), pool, text) for answers, pods in pods_by_answers.items() for pool, text in answers]
     columns = (Column("pods"), POOL, Column("answer"))
-    return build_table(rows, columns, lambda row: row, style, title="Each NodePool on its own, for one pod on its own")
+    title = "Could each NodePool alone launch a node for the pod alone?"
+    return build_table(rows, columns, lambda row: row, style, title=title)
 
 
 def _build_relaxations_section(report: Provisioning, style: Style) -> Page:
@@ -220,7 +229,7 @@ def _build_relaxations_section(report: Provisioning, style: Style) -> Page:
     """
     relaxations = report.relaxations
     if style.wide:
-        return build_struct_table(relaxations, style, title="Preferences given up, in order")
+        return build_struct_table(relaxations, style, title="Preferences that pods gave up, in order")
     if not relaxations:
         return ()
     pods = counted(len({relaxation.pod for relaxation in relaxations}), "pod")

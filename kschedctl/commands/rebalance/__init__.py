@@ -74,7 +74,7 @@ def rebalance(
     >>> import kschedctl
     >>> nodes = [{"kind": "Node", "metadata": {"name": name}} for name in ("n1", "n2")]
     >>> str(rebalance(kschedctl.Cluster.from_objects(nodes)))
-    'Nothing is evicted'
+    'The descheduler evicts nothing'
     """
     if policy is None:
         parsed_policy = read_policy(DEFAULT_POLICY, name)

@@ -7,6 +7,7 @@ from kschedctl.render.page import Command, Marked, Page, Style, limit_rows_by_st
 from kschedctl.render.sections import build_caveats, build_interruption_line, build_pools_before_and_after
 from kschedctl.render.tables import build_struct_table
 from kschedctl.reports.columns import Tone
+from kschedctl.text.counts import join_words
 
 COMMANDS_SHOWN = 25
 """The number of commands that are shown unless the style is wide."""
@@ -34,11 +35,11 @@ def build_page(report: Rebalancing, style: Style) -> Page:
         ),
         *build_struct_table(report.removed, style, title="Terminated pods to delete"),
         *(build_struct_table(report.rounds, style, title="Rounds") if len(report.rounds) > 1 else ()),
-        *build_struct_table(report.placed, style, title="Pending pods that then get a node"),
+        *build_struct_table(report.placed, style, title="Pending pods that get a node after the evictions"),
         *build_struct_table(report.held, style, title="Not evicted", full=False),
         *build_pools_before_and_after(report.pools, style, report.fitting),
         *build_struct_table(report.kept, style, title="Pods that DefaultEvictor protects"),
-        *(section("Commands for round 1", *commands) if report.commands else ()),
+        *(section("Commands that evict the pods of round 1", *commands) if report.commands else ()),
     )
 
 
@@ -46,8 +47,8 @@ def _build_policy_warning(report: Rebalancing) -> Page:
     """Build a warning about the parts of the policy that the descheduler does not read, if there are any."""
     if not report.policy_ignored:
         return ()
-    explanation = f"the descheduler does not read {', '.join(report.policy_ignored)} of the policy"
-    return (paragraph(Marked("Ignored:", Tone.WARNING), explanation),)
+    explanation = f"does not read {join_words(report.policy_ignored)} in the policy."
+    return (paragraph(Marked("The descheduler", Tone.WARNING), explanation),)
 
 
 def _describe_target(step: RebalancingStep) -> Marked:
@@ -55,8 +56,8 @@ def _describe_target(step: RebalancingStep) -> Marked:
     if step.helps:
         return Marked(step.target, Tone.GOOD)
     if step.again:
-        return Marked(f"{step.target} (evicted before, no gain)", Tone.WARNING)
-    return Marked(f"{step.target} (its old node, no gain)" if step.stays else f"{step.target} (no gain)", Tone.WARNING)
+        return Marked(f"{step.target} (evicted before: no gain)", Tone.WARNING)
+    return Marked(f"{step.target} (its old node: no gain)" if step.stays else f"{step.target} (no gain)", Tone.WARNING)
 
 
 def _choose_verdict_tone(report: Rebalancing) -> Tone:

@@ -14,7 +14,7 @@ from kschedctl.reports.placements import PoolChange
 from kschedctl.reports.report import Report
 from kschedctl.reports.summary import ShortPods, Summary, list_eviction_costs
 from kschedctl.reports.unknown import UnknownKind, describe_doubt
-from kschedctl.text.counts import counted, first_few
+from kschedctl.text.counts import counted, first_few, join_words
 
 
 class RebalancingStep(Document, frozen=True):
@@ -55,7 +55,7 @@ class HeldBack(Document, frozen=True):
     """Pods that a plugin wants to evict but that stay: because of a limit, a PDB, or the harm of the eviction."""
 
     plugin: Annotated[str, Column("plugin", keep=True)]
-    why: Annotated[str, Column("reason for staying", tone=Tone.WARNING)]
+    why: Annotated[str, Column("why not evicted", tone=Tone.WARNING)]
     pods: Annotated[int, Column("pods")]
     names: Annotated[tuple[str, ...], Column("examples")] = ()
 
@@ -155,13 +155,13 @@ class Rebalancing(Report, frozen=True):
         """Return the number of evictions and rounds as text, and whether the evictions loop, end or continue."""
         rounds = len({step.round for step in self.steps})
         if not self.steps:
-            return "Nothing is evicted so far" if self.interrupted else "Nothing is evicted"
+            return f"The descheduler evicts nothing{' so far' if self.interrupted else ''}"
         evicted = f"{counted(len(self.steps), 'eviction')} in {counted(rounds, 'round')}"
         if self.loops:
-            return f"Never settles: after {evicted} an earlier placement recurs"
+            return f"The descheduler never stops: after {evicted}, an earlier placement recurs"
         if self.quiet:
-            return f"Settles after {evicted}"
-        return f"Not settled after {evicted}"
+            return f"The descheduler stops after {evicted}"
+        return f"The descheduler has not stopped after {evicted}"
 
     def list_harms(self) -> tuple[str, ...]:
         """Return texts on the data that evictions delete, and on the workloads that they interrupt."""
@@ -171,7 +171,7 @@ class Rebalancing(Report, frozen=True):
         """Also yield the parts of the policy that the descheduler does not read."""
         yield from super()._iter_further_doubts()
         if self.policy_ignored:
-            yield f"the descheduler does not read {', '.join(self.policy_ignored)} of the policy"
+            yield f"the descheduler does not read {join_words(self.policy_ignored)} in the policy"
 
     def extend_summary(self, summary: Summary) -> Summary:
         """Return the summary with the verdict, the evicted pods, and the held-back pods with their reasons.

@@ -12,7 +12,7 @@ from kschedctl.reports.cluster_autoscaler import (
     ScaleUp,
 )
 from kschedctl.reports.columns import Column, Tone
-from kschedctl.text.counts import agreeing, counted, first_few, first_of
+from kschedctl.text.counts import agreeing, counted, first_few, first_of, join_first_few
 
 GROUP = Column("node group", keep=True)
 ONE_RUN = paragraph(
@@ -22,7 +22,7 @@ EMPTY = "empty"
 STATES = {
     "unneeded": "not needed",
     "unremovable": "stays",
-    "notCandidate": "no candidate",
+    "notCandidate": "not a candidate",
     "notEvaluated": "not evaluated",
 }
 
@@ -38,7 +38,7 @@ def build_scale_up_page(report: ScaleUp, style: Style) -> Page:
         *(paragraph(Marked(line, Tone.BAD)) for line in errors),
         *build_struct_table(report.increases, style, title="Groups that grow"),
         *build_still_pending_section(report.still_pending, report.rivals, report.enough, style),
-        *build_pods_section("Wait for a later loop, in which another group may grow", report.later_pods, style),
+        *build_pods_section("Pods left to a later loop, in which another group may grow", report.later_pods, style),
         *_build_filtered_out_lines(report),
         *_build_template_gap_lines(report),
         *_build_no_scale_up_table(report, style),
@@ -63,11 +63,10 @@ def _build_filtered_out_lines(report: ScaleUp) -> Page:
     They fit on existing or upcoming nodes, or the autoscaler ignores them.
     """
     lines = []
-    count = len(report.filtered_out) - len(report.ignored)
-    if count:
-        need = agreeing(count, "needs no new node: it fits", "need no new node: they fit")
-        pods = counted(count, "other pending pod" if report.increases else "pending pod")
-        lines.append(paragraph(f"{pods} {need} on existing or upcoming nodes."))
+    fitting_pods = [pod for pod in report.filtered_out if pod not in report.ignored]
+    if fitting_pods:
+        need = agreeing(len(fitting_pods), "needs no new node: it fits", "need no new node: they fit")
+        lines.append(paragraph(f"{join_first_few(fitting_pods)} {need} on existing or upcoming nodes."))
     if ignored := report.describe_ignored_pods():
         lines.append(paragraph(Marked(f"The autoscaler {ignored}.", Tone.WARNING)))
     return tuple(lines)
@@ -83,8 +82,8 @@ def _build_template_gap_lines(report: ScaleUp) -> Page:
         lacks = " and the ".join(gap.lacks)
         blocks += [
             paragraph(
-                f"Node group {gap.group} has no nodes, and its template lacks the {lacks}. With it, a new node takes "
-                f"{first_of(gap.pods)}. Give the group this{'' if gap.provider else ', if it is one of AWS'}:"
+                f"Node group {gap.group} has no nodes, and its template lacks the {lacks}. With it, a new node would "
+                f"take {first_of(gap.pods)}. Add this to the group{'' if gap.provider else ' (on AWS)'}:"
             ),
             *(paragraph(Marked(f"  {setting}", Tone.VERBATIM)) for setting in gap.settings),
         ]
@@ -103,7 +102,7 @@ def _build_no_scale_up_table(report: ScaleUp, style: Style) -> Page:
             groups_by_reason.setdefault(reason, []).append(group)
         lines = (f"{', '.join(groups)}: {reason}" for reason, groups in groups_by_reason.items())
         rows.append((f"{len(pods):,}", Stack((Marked(names(pods), Tone.STRONG), *lines))))
-    columns = (Column("pods", right=True), Column("names, and the reason of each node group"))
+    columns = (Column("pods", right=True), Column("names, and why a new node of each group does not help"))
     return build_table(rows, columns, lambda row: row, style, title="Pods that trigger no scale-up", full=False)
 
 
@@ -138,7 +137,7 @@ def _complete_removal_reason(report: ScaleDown, name: str, node: NodeRemoval, re
     """Return a node's reason with its ignored pods, the cause of an exhausted budget, and when it became unneeded."""
     if ignored := report.ignored_pods.get(name):
         moves = "no pod would move" if reason == EMPTY else reason
-        reason = f"{moves}; {first_few(ignored, 1)} {'ends' if len(ignored) == 1 else 'end'} with the node"
+        reason = f"{moves}; {first_few(ignored, 1)} {'is' if len(ignored) == 1 else 'are'} deleted with the node"
     if node.blocking_pod and (cause := report.budget_causes.get(node.blocking_pod.pod)):
         reason += f"; {cause}"
     if since := report.marked_since.get(name):
@@ -154,7 +153,7 @@ def build_scale_down_page(report: ScaleDown, style: Style) -> Page:
     """
     headline, *details = report.build_headline_parts()
     deleted = (*report.deleted_now.empty, *report.deleted_now.drain)
-    columns = (Column("node", keep=True), GROUP, Column("verdict"), *number_columns("used"), Column("reason"))
+    columns = (Column("node", keep=True), GROUP, Column("verdict"), *number_columns("utilization"), Column("reason"))
 
     def get_sort_key(name: str) -> tuple[bool, bool, str]:
         """Return a key that sorts deleted nodes first, then other unneeded nodes, and each by name."""

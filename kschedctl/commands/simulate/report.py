@@ -296,8 +296,9 @@ class SimulationReport(Report, frozen=True):
 
     def _describe_growth(self, growth: NodeGrowth) -> tuple[str, ...]:
         """Return the verdict and a sentence: how many pods get a node now, and how many once new nodes have come."""
-        now = f"{counted(self.placed, 'pod')} now{self._side_effects_text}"
-        later_text = f"{len(growth.placements):,} with {growth.sentence}" if growth.nodes else growth.sentence
+        get = counted(self.placed, "pod gets a node", "pods get a node")
+        now = f"{get} now{self._side_effects_text}"
+        later_text = f"{len(growth.placements):,} more with {growth.sentence}" if growth.nodes else growth.sentence
         verdict = "All scheduled:"
         still_waiting = growth.unplaced_count - self.most_unplaced
         if self.most_unplaced:
@@ -305,7 +306,8 @@ class SimulationReport(Report, frozen=True):
         elif still_waiting:
             verdict = "All pods of the manifests scheduled:"
         if still_waiting:
-            later_text += f"; {counted(still_waiting, 'waiting pod')} never scheduled"
+            now = f"with the pods that were pending before, {now}"
+            later_text += f"; {counted(still_waiting, 'pending pod gets', 'pending pods get')} none"
         return (verdict, f"{now}, {later_text}{self._conditions_text}{describe_doubt(self.unknown)}")
 
     @property

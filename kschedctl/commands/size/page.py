@@ -38,7 +38,7 @@ def build_page(report: NodeSizing, style: Style) -> Page:
     return (
         *build_interruption_line(report.interrupted, "the best shapes found so far"),
         paragraph(Marked(first, tone), *notes),
-        *(paragraph(Marked(line, Tone.WARNING)) for line in (report.keep_warning, *report.hints) if line),
+        *(paragraph(Marked(capitalize(line), Tone.WARNING)) for line in (report.keep_warning, *report.hints) if line),
         *_build_incomplete_note(report),
         *(paragraph(Marked("Not certain:", Tone.WARNING), doubt) for doubt in report.doubts),
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
@@ -50,7 +50,7 @@ def build_page(report: NodeSizing, style: Style) -> Page:
             report.never,
             style,
             {"message": lambda pods: Stack(describe_message(pods.message, style, len(pods.pods)))},
-            title="Without a node",
+            title="Pods without a node",
         ),
         *build_pools_before_and_after(report.pools, style),
     )

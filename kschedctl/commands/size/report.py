@@ -14,7 +14,7 @@ from kschedctl.reports.placements import PoolChange
 from kschedctl.reports.report import Report
 from kschedctl.reports.summary import ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind, describe_doubt
-from kschedctl.text.counts import agreeing, counted, first_few, format_price
+from kschedctl.text.counts import agreeing, counted, first_few, format_price, join_first_few
 
 
 class SizedShape(Document, frozen=True):
@@ -35,14 +35,14 @@ class SizedShape(Document, frozen=True):
 class SizingAlternative(Document, frozen=True):
     """A set of nodes that takes all pods, except those that no set takes."""
 
-    shapes: Annotated[str, Column("nodes", keep=True)]
+    shapes: Annotated[str, Column("set", keep=True)]
     kinds: Annotated[int, Column("shapes")]
     """The number of shapes."""
-    nodes: Annotated[int, Column("number")]
+    nodes: Annotated[int, Column("nodes")]
     price: Annotated[float | None, Column("price/h", form=".3g")] = None
-    cpu: Annotated[float, Column("cpu, %", form=".0f")] = 0
+    cpu: Annotated[float, Column("requested cpu, %", form=".0f")] = 0
     """The requested share of CPU in percent."""
-    memory: Annotated[float, Column("memory, %", form=".0f")] = 0
+    memory: Annotated[float, Column("requested memory, %", form=".0f")] = 0
     """The requested share of memory in percent."""
 
 
@@ -181,8 +181,9 @@ class NodeSizing(Report, frozen=True):
             return ""
         pods = [pod for node_pods in self.nodes_to_keep.values() for pod in node_pods]
         are = agreeing(len(pods), "is bound to its node", "are bound to their nodes")
-        nodes = first_few(tuple(self.nodes_to_keep), 8)
-        return f"keep {nodes}: {first_few(pods)} {are} by hostname (local volume or nodeSelector)"
+        nodes = join_first_few(tuple(self.nodes_to_keep), 8)
+        noun = agreeing(len(self.nodes_to_keep), "node", "nodes")
+        return f"keep {noun} {nodes}: {join_first_few(pods)} {are} by hostname (local volume or nodeSelector)"
 
     def _describe_gap_to_bound(self) -> str:
         """Describe how far the best set is above the lower bound, as a parenthesis to append to a sentence.
@@ -222,7 +223,7 @@ class NodeSizing(Report, frozen=True):
             return ""
         number = len(self.loses_node)
         subject = f"{counted(number, 'pod')} that {agreeing(number, 'runs', 'run')} now"
-        return f"Worse than now: {subject} would get no node ({first_few(self.loses_node)}); "
+        return f"Worse than now: {subject} would get no node ({first_few(self.loses_node)}). "
 
     @property
     def zone_warning(self) -> str:

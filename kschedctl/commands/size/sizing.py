@@ -632,9 +632,11 @@ def _iter_caveats(pods: Sequence[Pod], criteria: SizingCriteria) -> Iterator[str
     claiming_pods = sum(map(has_claims, pods)) if criteria.scale > 1 else 0
     pods_with_devices = sum(bool(pod.spec.resource_claims) for pod in pods)
     if claiming_pods:
-        yield f"{counted(claiming_pods, 'pod')} with claims: not scaled, since the claims of more pods are unknown"
+        are = counted(claiming_pods, "pod with claims is", "pods with claims are")
+        yield f"{are} not scaled, since the claims of more pods are unknown"
     if pods_with_devices:
-        yield f"{counted(pods_with_devices, 'pod')} with ResourceClaims: the devices of new nodes are unknown"
+        have = counted(pods_with_devices, "pod has ResourceClaims", "pods have ResourceClaims")
+        yield f"{have}, and the devices of new nodes are unknown"
 
 
 MAX_LABEL_HINTS = 3

@@ -104,7 +104,11 @@ def _build_count_table(changes: tuple[ObjectChange, ...]) -> Page:
     counts = Counter((change.kind, change.change) for change in changes)
     rows = [(kind, Marked(what, TONES.get(what, Tone.PLAIN)), f"{number:,}") for (kind, what), number in counts.items()]
     return build_table(
-        rows, (Column("kind"), Column("what"), *number_columns("objects")), keep_row, limit=None, title="By kind"
+        rows,
+        (Column("kind"), Column("change"), *number_columns("objects")),
+        keep_row,
+        limit=None,
+        title="Changes by kind",
     )
 
 
@@ -112,7 +116,7 @@ def _build_change_table(changes: tuple[ObjectChange, ...], field_columns: tuple[
     """Build the table of changes, with a row per changed field."""
     shown, note = limit_rows_by_style(changes, style, CHANGES_SHOWN)
     rows = [row for change in shown for row in _iter_change_rows(change, style)]
-    columns = (Column("kind"), Column("name", keep=True), Column("what"), *field_columns)
+    columns = (Column("kind"), Column("name", keep=True), Column("change"), *field_columns)
     return build_table(rows, columns, keep_row, limit=None, title="Changes", note=note)
 
 

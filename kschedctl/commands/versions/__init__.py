@@ -269,7 +269,7 @@ def describe_values(before: object, after: object) -> tuple[str, str]:
     elements are named.
 
     >>> describe_values(("a", "b", "c"), ("a", "b", "c", "d"))
-    ('without d', 'with d')
+    ('excludes d', 'includes d')
     >>> describe_values(("a",), ("a", "b")), describe_values(False, True)
     (('a', 'a, b'), ('no', 'yes'))
     """
@@ -284,7 +284,7 @@ def describe_values(before: object, after: object) -> tuple[str, str]:
 
 def _name_distinct_elements(present: Sequence[object], absent: Sequence[object]) -> str:
     """Name the elements that a collection has and another one lacks, and those that only the other one has."""
-    parts = {"with": present, "without": absent}
+    parts = {"includes": present, "excludes": absent}
     return ", ".join(f"{word} {describe_rule_value(tuple(elements))}" for word, elements in parts.items() if elements)
 
 

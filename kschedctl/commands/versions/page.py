@@ -73,7 +73,7 @@ def _iter_summary_lines(report: VersionChanges) -> Iterator[Paragraph]:
             Marked(f"No differences between kube-scheduler {first} and {last} that kschedctl replays", Tone.GOOD)
         )
     if report.unverified:
-        yield paragraph(Marked("not verified:", Tone.WARNING), report.unverified)
+        yield paragraph(Marked("Not verified:", Tone.WARNING), report.unverified)
 
 
 def _build_consequences(report: VersionChanges, style: Style) -> Page:

@@ -108,7 +108,7 @@ def _describe_awaited_changes(rejected: RejectedPod, kind_count: int) -> str:
         return f"{group_failure}; its pods are retried after their back-off in any case"
     if rejected.attempt.rejectors.all:
         plugins = join_words(_list_rejectors_in_profile_order(rejected))
-        verb = "held back by" if rejected.attempt.gating_plugin else "rejected by"
+        verb = "is held back by" if rejected.attempt.gating_plugin else "is rejected by"
         kinds = f"{kind_count} kinds of changes" if kind_count != 1 else "one kind of change"
         return f"{verb} {plugins}; {kinds} would make the scheduler retry it"
     if rejected.queue == BACKOFF:

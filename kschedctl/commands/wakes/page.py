@@ -100,7 +100,7 @@ def build_many_wake_ups_page(report: WakeUpsOfMany, style: Style) -> Page:
     )
 
 
-HOW_TO_LIST_CHANGES = "To list the changes after which the scheduler retries a pod, ask about that pod alone."
+HOW_TO_LIST_CHANGES = "To list the changes that make the scheduler retry a pod, run this command with its name."
 
 
 def _build_pod_row(pod: WakeUps) -> Row:
@@ -109,7 +109,7 @@ def _build_pod_row(pod: WakeUps) -> Row:
     return (
         Marked(pod.pod, Tone.STRONG),
         pod.state,
-        counted(len(kinds), "kind of change", "kinds of change") if pod.rejectors else "",
+        counted(len(kinds), "kind of change", "kinds of changes") if pod.rejectors else "",
     )
 
 
@@ -125,9 +125,9 @@ def build_wakes_page(report: WakesOfMany, style: Style) -> Page:
         page += build_not_created_section(report.not_created, style)
     page += build_caveats(report.not_replayed, report.ignored, unknown=report.unknown)
     if report.unheard:
-        page.append(paragraph(Marked("not watched:", Tone.WARNING), _describe_unwatched_changes(report.unheard)))
+        page.append(paragraph(Marked("Not watched:", Tone.WARNING), _describe_unwatched_changes(report.unheard)))
     if report.fitting:
-        page.append(paragraph(Marked("fit anyway:", Tone.GOOD), names(report.fitting)))
+        page.append(paragraph(Marked("Fit without the change:", Tone.GOOD), names(report.fitting)))
     page += _build_unserved_line(report)
 
     watched_changes = [change for change in report.changes if change not in report.unheard]
@@ -187,7 +187,9 @@ def _build_unserved_line(report: WakesOfMany | WakeUpsOfMany) -> Page:
     """Build the line about pods that no profile serves, if there are any."""
     if not report.unserved:
         return ()
-    return (paragraph(Marked("pods of other schedulers, not replayed:", Tone.FAINT), names(report.unserved)),)
+    return (
+        paragraph(Marked("Not replayed, since another scheduler is responsible:", Tone.FAINT), names(report.unserved)),
+    )
 
 
 def build_wakes_between_page(report: WakesBetween, style: Style) -> Page:
@@ -212,7 +214,7 @@ def _iter_pod_lines(pod: PodBetween, style: Style) -> Iterator[Cell]:
     """Yield the lines about a pod: its headline, and the changes that woke it."""
     yield Marked(pod.headline, Tone.BAD if pod.missed else Tone.PLAIN)
     if pod.missed:
-        yield Marked("it waits for the flush of the unschedulable pods, after five minutes", Tone.BAD)
+        yield Marked("it is retried only when its five minutes in the queue of unschedulable pods are over", Tone.BAD)
     shown, note = limit_rows_by_style(pod.woken_by, style, CHANGES_SHOWN)
     for change in shown:
         yield Marked(f"{change.change} ({', '.join(change.events)}): Queue by {', '.join(change.by)}", Tone.FAINT)

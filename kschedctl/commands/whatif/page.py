@@ -111,13 +111,13 @@ def _iter_summary_lines(report: WhatIf) -> Iterator[Paragraph]:
     for text in report.describe_eviction_harms():
         yield paragraph(Marked(f"{text}.", Tone.WARNING))
     for text in report.describe_pods_until_deletion():
-        yield paragraph(Marked("Before the deletion:", Tone.WARNING), f"{text}.")
+        yield paragraph(Marked("Warning:", Tone.WARNING), f"{text}.")
     if report.compared:
         name_before, name_after = report.compared
         when = ", each once the steps are taken" if report.steps else ""
-        yield paragraph(f"before: under {name_before}; after: under {name_after}{when}")
+        yield paragraph(f"Before: under {name_before}. After: under {name_after}{when}")
     if report.unverified:
-        yield paragraph(Marked("not verified:", Tone.WARNING), report.unverified)
+        yield paragraph(Marked("Not verified:", Tone.WARNING), report.unverified)
 
 
 def _build_changes_section(changes: Sequence[PodChange], style: Style) -> Page:
@@ -164,14 +164,15 @@ def _join_causes(changed: PodChange | PodsElsewhere) -> str:
 def _iter_pending_count_lines(report: WhatIf) -> Iterator[Paragraph]:
     """Yield how many pods are pending before and after the steps, or under the compared schedulers.
 
-    If pods that wait now get a node even without the steps, a line says so first.
+    If pods that wait now get a node even without the steps, the sentence says so first.
     """
     fitting = report.waiting_placed
+    prefix = ""
     if fitting and not report.compared:  # the pods before are then those under the first scheduler, after the steps
         gets = "gets" if fitting == 1 else "get"
         of_pods = f"{fitting:,} of {count(report.waiting, 'pod')} pending now"
-        yield paragraph(f"{of_pods} {gets} a node even without the steps")
-    yield paragraph(report.describe_pending_counts())
+        prefix = f"{of_pods} {gets} a node even without the steps, so "
+    yield paragraph(f"{prefix}{report.describe_pending_counts()}")
 
 
 def _build_replacement_section(replacement: Replacement | None, style: Style) -> Page:
@@ -185,7 +186,7 @@ def _build_replacement_section(replacement: Replacement | None, style: Style) ->
     pods = f"{pod_count:,} of {count(replacement.asked, 'pod')}"
     if replacement.asked < replacement.running:
         pods += f" (of {replacement.running:,} running)"
-    summary = paragraph(f"{pods} would have other best nodes if recreated")
+    summary = paragraph(f"{pods} would get a different best node if recreated")
     failed_line: Page = ()
     if replacement.failed:
         failed_line = (paragraph(f"{count(replacement.failed, 'pod')} could not be compared, because a plugin fails"),)

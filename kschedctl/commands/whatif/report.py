@@ -63,14 +63,15 @@ NUMBERS_OVER_RUNS = {BLOCKED: "cannot leave drained nodes", **CHANGES}
 class StepReport(Document, frozen=True):
     """A step of the scenario, with its effects on pods."""
 
-    step: Annotated[str, Column("what", keep=True)]
+    step: Annotated[str, Column("change", keep=True)]
     displaced: Annotated[int, Column(show_above=0)]
     """The number of pods that lost their node, apart from pods that end with it."""
     placed: Annotated[int, Column(show_above=0)]
     """The number of pods that got a node."""
     pending: Annotated[int, Column(show_above=0, place=1)]
     """The number of pods that wait after the step."""
-    evicted: Annotated[int, Column(show_above=0)]
+    evicted: Annotated[int, Column("preempted", show_above=0)]
+    """The number of pods that kube-scheduler preempted."""
     notes: Annotated[tuple[str, ...], Column("note", lines=True, place=1)] = ()
     blocked: tuple[BlockedPod, ...] = ()
     """The pods that a drain cannot evict."""
@@ -409,7 +410,8 @@ class WhatIf(Report, frozen=True):
         steps = " the steps" if self.steps and not self.compared else ""
         displaced = {pod.pod for pod in self.evicted_before if pod.fate == EvictionFate.PENDING}
         preempted = f" ({len(displaced):,} of them preempted by other pending pods)" if displaced else ""
-        return f"{counted(pending_before, 'pod')} pending before{steps}{preempted}, {pending_after:,} after"
+        are = agreeing(pending_before, "is", "are")
+        return f"{counted(pending_before, 'pod')} {are} pending before{steps}{preempted}, and {pending_after:,} after"
 
     def describe_evictions_in_steps(self) -> tuple[str, ...]:
         """Return a text for each step in which pods are preempted, with the pods, their nodes and their preemptors."""
@@ -457,11 +459,11 @@ class WhatIf(Report, frozen=True):
         if pods_with_messages:
             gets = agreeing(pods_with_messages, "gets", "get")
             pods = counted(pods_with_messages, "pending pod")
-            text += f"; {pods} {gets} another message (alerts that match it break)"
+            text += f"; {pods} {gets} a different message (alerts on the old message no longer match)"
         elsewhere = sum(len(pods.pods) for pods in self.replacement.elsewhere) if self.replacement else 0
         if self.replacement and elsewhere:
             running = counted(self.replacement.asked, "pod")
-            text += f"; {elsewhere:,} of {running} would have other best nodes if recreated"
+            text += f"; {elsewhere:,} of {running} would get a different best node if recreated"
         return text
 
     def extend_summary(self, summary: Summary) -> Summary:

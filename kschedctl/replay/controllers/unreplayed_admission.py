@@ -96,8 +96,8 @@ def _iter_created_objects(pod: Pod) -> Iterator[CreatedObject]:
 
 
 PRIVILEGED_LEVEL = LEVELS[0]
-NOT_REPLAYED_TEXT = "quotas, limits and policies because of which the API server may deny the pods"
-NOT_REPLAYED_POLICIES_TEXT = "webhooks and policies because of which the API server may deny the pods"
+NOT_REPLAYED_TEXT = "quotas, limits and policies by which the API server may deny the pods"
+NOT_REPLAYED_POLICIES_TEXT = "webhooks and policies by which the API server may deny the pods"
 NAMED, NAMED_IN_FULL = 3, 3
 """The number of namespaces that are named, and of objects that are named of one namespace."""
 

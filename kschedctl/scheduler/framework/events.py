@@ -168,7 +168,7 @@ QUEUEING_HINTS = "SchedulerQueueingHints"
 
 PRE_CHECKED_WITHOUT_HINTS = (NODE, ASSIGNED_POD, UNSCHEDULABLE_POD, "StorageClass")
 PRE_CHECKED = ByVersion(
-    "kinds of objects whose events the scheduler filters (nodes: preCheckForNode) before it calls queueing hints",
+    "objects whose events the scheduler checks (nodes: preCheckForNode) before it calls queueing hints",
     (("", PRE_CHECKED_WITHOUT_HINTS), ("1.31", (NODE, "StorageClass")), ("1.32", ())),
 )
 

@@ -185,7 +185,7 @@ def test_answer_says_that_not_all_nodes_were_tried() -> None:
     ]
     found = audit_packing(objects, TrialLimits(nodes=2, pods=0))
     assert (found.tried, found.candidates, len(found.emptied)) == (2, 5, 0)
-    assert "0 of 2 nodes checked can be removed" in found.headline
+    assert "none of the 2 nodes checked can be removed" in found.headline
     assert audit_packing(objects, TrialLimits(nodes=0, pods=3)).tried == 3
     assert audit_packing(objects, TrialLimits(nodes=0, pods=0)).tried == 5
 
@@ -262,7 +262,7 @@ def test_empty_nodes_take_no_pods_of_emptied_nodes() -> None:
     assert [(s.nodes, s.empty, s.empty_nodes, s.saves) for s in found.savings] == [
         (1, 1, ("c",), {"cpu": 4_000, "memory": 8 * GI})
     ]
-    assert found.headline.startswith("1 of 3 nodes is empty; 0 of 2 others checked can be removed; ")
+    assert found.headline.startswith("1 of 3 nodes is empty; none of the 2 others checked can be removed; ")
     assert found.findings[-1].message == "1 of 3 nodes runs nothing that would have to move: c"
 
 
@@ -274,7 +274,7 @@ def test_node_is_kept_if_a_pending_pod_fits_once_it_is_empty() -> None:
     assert [(kept.lets_run, kept.why) for kept in found.kept] == 2 * [
         (("d/big-pending-0",), "1 pending pod fits on it once its 1 pod has moved: d/big-pending-0")
     ]
-    assert "0 of 2 nodes checked can be removed (kept for pending pods: n1, n2)" in found.headline
+    assert "none of the 2 nodes checked can be removed (kept for pending pods: n1, n2)" in found.headline
 
     bigger = audit_packing([build_node("n1"), build_node("n2"), *running, *build_pods("big", 1, "", "5")])
     assert len(bigger.emptied) == 1
@@ -368,7 +368,7 @@ def test_pool_that_no_pod_may_use_is_one_finding() -> None:
     assert (finding.rule, finding.severity) == ("audit-packing-unused-pool", "warning")
     assert finding.message.startswith("unused: its 2 nodes run nothing that would have to move, and no pod ")
     assert finding.fix.startswith("Remove the pool, or change the selectors")
-    assert found.headline.startswith("2 of 3 nodes are empty; 0 of 1 other checked can be removed; ")
+    assert found.headline.startswith("2 of 3 nodes are empty; the only other node checked cannot be removed; ")
 
 
 def test_less_than_one_percent_is_not_a_finding() -> None:

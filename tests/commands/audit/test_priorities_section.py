@@ -79,9 +79,9 @@ def test_user_facing_top_tier_with_free_room_is_sound() -> None:
     found = audit_priorities(*SOUND, grow=2)
     assert (found.findings, found.state, found.undecided) == ((), "sound", False)
     growth = (
-        "if 2 more pods like d/web-1 (PriorityClass high) arrived, all would get a node and no pod would be preempted"
+        "If 2 more pods like d/web-1 (PriorityClass high) arrived, all would get a node and no pod would be preempted"
     )
-    assert found.headline == f"2 tiers; {growth}"
+    assert found.headline == f"2 tiers. {growth}"
 
 
 def test_figures_of_tiers() -> None:
@@ -233,7 +233,7 @@ def test_pod_that_waits_while_lower_tiers_run_starves() -> None:
     assert (starving.pods, starving.seconds, starving.lower_pods, starving.lower_started) == (("d/pay-1",), 7200, 2, 1)
     assert starving.preemption == "does not help: not eligible due to preemptionPolicy=Never."
     assert list_findings(found) == [("starving", "warning", "Pod d/pay-1")]
-    assert found.headline == "2 tiers; 1 pod starving while pods of lower tiers run"
+    assert found.headline == "2 tiers; 1 pod is starving (pending while pods of lower tiers run)"
 
 
 def test_pods_that_starve_for_one_cause_share_a_finding() -> None:
@@ -260,7 +260,7 @@ def test_starvation_is_unknown_without_a_time() -> None:
     assert waiting.pods == ("d/pay-1",)
     assert waiting.age == format_age("2026-05-06T10:00:00Z", datetime.now(UTC).isoformat(timespec="seconds"))
     text = RENDERERS["table"](found, Style())
-    assert "Waiting too long as of today" in text
+    assert "Waiting too long (waits are measured until today)" in text
     assert waiting.age in text
 
     dated = audit_priorities(*STARVING, grow=0)

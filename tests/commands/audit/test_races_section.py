@@ -55,8 +55,8 @@ def test_one_scheduler_with_fast_kubelets_is_sound() -> None:
     found = audit_races(build_full_nodes(4))
     assert (found.state, found.findings, found.rivals) == ("sound", (), ())
     assert found.headline.startswith(
-        "no pods can be double-booked, since kube-scheduler 1.36 never expires assumed pods (with an expiry of 30s, "
-        "0% of pods would be double-booked at "
+        "no pod can be double-booked, since kube-scheduler 1.36 never expires assumed pods (if it expired them after "
+        "30s, 0% of pods would be double-booked: simulated with "
     )
     assert found.races is not None
     assert [result.double_booked for result in found.races.results] == [0, 0]

@@ -41,7 +41,7 @@ def test_overdue_pod_is_not_said_to_be_retried(last_refusal: str, overdue: bool)
 def test_retry_time_is_unknown_without_events() -> None:
     """The condition has the time of the first refusal, so that nothing says when the scheduler last tried the pod."""
     (text,) = list_advice(build_node("n1"), set_rejection(set_creation_time(build_pod("fits")), LONG_AGO))
-    assert "had waited for 12m by 2026-05-06" in text
+    assert "had been waiting for 12m as of 2026-05-06" in text
     assert "no event says when it was last tried" in text
     assert "retries the pod within" not in text
 

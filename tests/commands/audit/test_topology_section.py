@@ -124,9 +124,9 @@ def test_skew_now_and_after_each_loss_by_hand() -> None:
 def test_constraint_that_no_longer_holds() -> None:
     found = audit_topology(*build_pods("web", "a1", "a2", "a1", "b1", "c1", **build_spread("web")))  # 3, 1, 1
     assert list_findings(found)[0] == ("skew", "warning", "StatefulSet d/web")
-    message = f"maxSkew 1 (DoNotSchedule over {ZONE}) is 2 now: a has 3 pods, c 1"
+    message = f"the skew is 2 now, but maxSkew is 1 (DoNotSchedule over {ZONE}): a has 3 pods, and c has 1"
     assert found.findings[0].message == message
-    assert found.headline == f"{NONE_CONCENTRATED}; 1 of 1 spread constraint broken"
+    assert found.headline == f"{NONE_CONCENTRATED}; 1 of 1 spread constraint is not met (DoNotSchedule)"
 
 
 def test_min_domains_decides_the_minimum() -> None:
@@ -145,7 +145,7 @@ def test_soft_constraint_is_uneven_but_not_violated() -> None:
     soft = build_spread("web", whenUnsatisfiable="ScheduleAnyway")
     found = audit_topology(*build_pods("web", "a1", "a2", "a1", "b1", "c1", **soft))
     assert ("skew", "note", "StatefulSet d/web") in list_findings(found)
-    uneven = "1 of 1 spread constraint uneven (ScheduleAnyway)"
+    uneven = "1 of 1 spread constraint is not met (ScheduleAnyway)"
     assert found.headline == f"{NONE_CONCENTRATED}; {uneven}"
     assert found.state == "sound"
 
@@ -255,7 +255,9 @@ def test_loss_of_the_only_domain_is_an_outage() -> None:
         "Add nodes in a second zone that they may use"
     ]
     (skewed,) = (each for each in found if each.rule == "audit-topology-skew")
-    assert skewed.message.endswith("a has 2 pods, a 2, and 1 domain, fewer than minDomains 2")
+    assert skewed.message.endswith(
+        "a has 2 pods, and the minimum counts as 0, since 1 domain is fewer than minDomains 2"
+    )
     assert "until then, each domain takes only 1 pod after a restart" in skewed.fix
 
 

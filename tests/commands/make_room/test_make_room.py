@@ -457,12 +457,13 @@ def test_answer_says_if_it_is_certain_that_nothing_helps(monkeypatch: pytest.Mon
     report = search_room(objects, max_moves=2)
     assert (
         " ".join(report.build_headline_parts())
-        == "No room can be made: d/new – no plan of up to 2 moves makes room for it, and --max-moves 3 tries more"
+        == "No room can be made: d/new – no plan of up to 2 moves makes room for it, and "
+        "--max-moves 3 tries plans with more moves"
     )
     assert search_room(objects, max_moves=3).build_headline_parts()[0] == "Moving 3 pods makes room for"
     report = search_room(objects, max_moves=1)
     assert " ".join(report.build_headline_parts()) == (
-        "No room can be made: d/new – no single move makes room for it, and --max-moves 3 tries more"
+        "No room can be made: d/new – no single move makes room for it, and --max-moves 3 tries plans with more moves"
     )
 
 
@@ -476,7 +477,9 @@ def test_room_that_takes_more_moves_than_are_tried() -> None:
         build_pod("z", "n3", "2"),
     ]
     report = search_room([build_node("n1", cpu="4"), *others, *running, build_waiting_pod("4")])
-    assert " ".join(report.build_headline_parts()).endswith("makes room for it, and more are not tried")
+    assert " ".join(report.build_headline_parts()).endswith(
+        "makes room for it, and plans with more moves are not tried"
+    )
     assert "if all of them were gone, the pod would fit on 1 node" in RENDERERS["table"](report, Style(width=200))
 
 

@@ -24,7 +24,7 @@ def test_answer_comes_first_and_counts_the_tried_nodes(run: Run, write: Write) -
     code, out, err = run("packing", "-f", file, "--nodes", "1")
     assert (code, err) == (0, "")
     first = out.splitlines()[0]
-    assert first == "1 of 1 node checked can be removed (2 not tried); no free capacity is stranded"
+    assert first == "the only node checked can be removed (2 not tried); no free capacity is stranded"
     assert f"to try the others: kschedctl packing --nodes 0 -f {file}" in " ".join(out.split())
     assert "2 of 3 nodes checked" in run("packing", "-f", file, "--nodes", "0").out
 

@@ -27,9 +27,9 @@ def test_pools_by_hand(run: Run, write: Write) -> None:
     assert (first["freeCpu"], first["mostFreeCpu"]) == (6000, 4000)
     assert first["taints"] == ["team=x:NoSchedule"]
     assert first["limits"] == {"cpu": "0 of 10"}  # nodes without a provider's id are not Karpenter's yet
-    assert first["disruption"] == "WhenEmptyOrUnderutilized after 30s, 0 may be disrupted now"
+    assert first["disruption"] == "WhenEmptyOrUnderutilized after 30s, 0 nodes may be disrupted now"
     assert (second["pool"], second["nodes"], second["weight"]) == ("green", 0, 7)
-    assert second["disruption"] == "WhenEmptyOrUnderutilized after 0s, 0 may be disrupted now"  # 10 % of none
+    assert second["disruption"] == "WhenEmptyOrUnderutilized after 0s, 0 nodes may be disrupted now"  # 10 % of none
     assert answer["pending"] == 1
     out = run("pools", "-f", file).out
     assert out.startswith("2 pools, 2 nodes, 1 pending pod")

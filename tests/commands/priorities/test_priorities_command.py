@@ -16,7 +16,7 @@ def test_first_line_answers(capsys: pytest.CaptureFixture[str]) -> None:
     first_lines = " ".join(first_paragraph.split())
     assert first_lines.startswith("4 tiers; ")
     sample = "shop/payments-7c5d98b6f4-5g8nb (PriorityClass shop-critical)"
-    assert f"if 1 more pod like {sample} arrived, it would get a node" in first_lines
+    assert f"If 1 more pod like {sample} arrived, it would get a node" in first_lines
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ def test_provision_gives_the_answer_of_the_function(run: Run, tmp_path: Path) ->
     assert answer == expected
     out = run(*asked).out
     assert out.startswith("Karpenter would launch")
-    assert all(word in out for word in ("What stops each NodePool", "No new node", "in Karpenter's words"))
+    assert all(word in out for word in ("What stops each NodePool", "Pods without a new node", "in Karpenter's words"))
     assert "(counts = " not in out
 
 

@@ -117,7 +117,7 @@ def test_page(run: Run, write: Write) -> None:
         "rebalance", "-f", write(build_tainted_node("n1", "4"), build_node("n2", "4"), build_owned_pod("a", "n1"))
     )
     assert code == 0
-    assert out.startswith("Settles after 1 eviction in 1 round")
+    assert out.startswith("The descheduler stops after 1 eviction in 1 round")
     assert "n2" in out
     assert "no gain" not in out
 
@@ -139,8 +139,8 @@ def test_first_line_is_one_sentence(run: Run, write: Write, tmp_path) -> None:
     file.write_text(json.dumps(build_policy(TAINTS, unheardOf=1)))
     objects = write(build_tainted_node("n1", "4"), build_node("n2", "4"), *pods, budget)
     out = run("rebalance", "--policy", str(file), "--rounds", "1", "-f", objects).out.splitlines()
-    assert out[0] == "Not settled after 1 eviction in 1 round; 1 pod may not be evicted"
-    assert 'Ignored: the descheduler does not read unknown field "unheardOf" of the policy' in out
+    assert out[0] == "The descheduler has not stopped after 1 eviction in 1 round; 1 pod may not be evicted"
+    assert 'The descheduler does not read unknown field "unheardOf" in the policy.' in out
     assert next(line for line in out if "STEP" in line).split()[:2] == ["STEP", "EVICT"]
 
 

@@ -116,7 +116,7 @@ def test_running_pods_that_the_autoscaler_ignores_are_named(run: Run, form: tupl
     """The demo's trainers have priority -100, which is below the autoscaler's default cutoff of -10."""
     printed = " ".join(run("scale", "down", "--demo", *form).out.split())
     assert "The autoscaler removes 5 of 5 unneeded nodes" in printed
-    assert "6 running pods of low priority are lost with these nodes" in printed
+    assert "6 running low-priority pods are deleted with these nodes" in printed
     assert "batch/trainer-4qk7z" in printed
 
 
@@ -179,7 +179,7 @@ def test_pods_that_stay_pending_are_listed_separately_in_all_forms() -> None:
     )
     assert (
         report.build_headline_parts()[1]
-        == "for 1 of 3 pods marked as unschedulable (d/a); of the others, 1 triggers no scale-up and 1 would still wait"
+        == "for 1 of 3 pods marked as unschedulable (d/a). Of the others, 1 triggers no scale-up and 1 would still wait"
     )
     summary = report.summary()
     assert summary.warnings == ("d/b stays pending although nodes are added for it; 2 new nodes would be enough",)
@@ -198,11 +198,11 @@ def test_pods_that_wait_for_a_later_loop_are_named_in_all_forms() -> None:
         triggered=("d/a",),
         awaiting=("d/b",),
     )
-    later = "2 pods wait for a later loop: d/b, d/c (group gpu)"
-    assert report.build_headline_parts()[1] == f"for 1 of 3 pods marked as unschedulable (d/a); {later}"
+    later = "2 pods wait for a later loop: d/b and d/c (group gpu)"
+    assert report.build_headline_parts()[1] == f"for 1 of 3 pods marked as unschedulable (d/a). {later}"
     assert later in report.summary().headline
     page = RENDERERS["table"](report, Style())
-    assert "Wait for a later loop, in which another group may grow\n  - d/b\n  - d/c" in page
+    assert "Pods left to a later loop, in which another group may grow\n  - d/b\n  - d/c" in page
 
 
 def test_each_unschedulable_pod_of_real_loops_is_counted_once() -> None:

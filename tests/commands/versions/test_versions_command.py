@@ -80,15 +80,16 @@ def test_upgrade_is_replayed(run: Run, write: Write) -> None:
     files = ["-f", write(build_node("n1", taints=[taint]), build_pod("web"))]
     code, out, err = run("whatif", "--compare-version", "1.33", "1.36", *files)
     assert (code, err) == (0, "")
-    assert "before: under 1.33; after: under 1.36" in out
+    assert "Before: under 1.33. After: under 1.36" in out
     assert "1 node(s) had untolerated taint {gpu: yes}" in " ".join(out.split())
-    assert "0 of 0 pods would have other best nodes if recreated" in out
+    assert "0 of 0 pods would get a different best node if recreated" in out
     document = json.loads(run("whatif", "--compare-version", "1.33", "1.36", *files, "-o", "json").out)
     jsonschema.validate(document, build_schema(DOCUMENTS["whatif"]))
     assert [change["pods"] for change in document["messages"]] == [["default/web"]]
     brief = " ".join(run("whatif", "--compare-version", "1.33", "1.36", *files, "--brief").out.split())
     assert brief.startswith(
-        "No pending pod ends up elsewhere; 1 pending pod gets another message (alerts that match it break)"
+        "No pending pod ends up elsewhere; 1 pending pod gets a different message (alerts on the old message no "
+        "longer match)"
     )
 
 

@@ -54,7 +54,7 @@ def test_one_pod(run: Run, cluster: str) -> None:
     assert (code, err) == (0, "")
     assert (
         out.splitlines()[0]
-        == "default/waits rejected by NodeResourcesFit; 5 kinds of changes would make the scheduler retry it"
+        == "default/waits is rejected by NodeResourcesFit; 5 kinds of changes would make the scheduler retry it"
     )
     assert "  - a node that offers 3 CPUs is added" in out
     assert build_document(run("wakes", "waits", "-f", cluster, "-o", "json").out, "WakeUps")["queue"] == "unschedulable"
@@ -123,7 +123,7 @@ def test_events(run: Run, cluster: str, tmp_path: Path) -> None:
     service = {"kind": "Service", "metadata": {"name": "s"}}
     code, out, _ = run("wakes", "waits", "-f", cluster, "--event", write_events(tmp_path, large, service))
     assert (code, out.splitlines()[0]) == (0, "1 of 1 rejected pod is woken by 2 changes, each applied alone")
-    assert "not watched: Service default/s added" in out
+    assert "Not watched: Service default/s added" in out
     assert "NodeAdd: Queue by NodeResourcesFit" in out
     found = build_document(
         run("wakes", "-A", "-f", cluster, "--event", write_events(tmp_path, large), "-o", "json").out, "WakesOfMany"

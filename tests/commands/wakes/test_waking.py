@@ -322,7 +322,7 @@ def test_gated_pod_waits_only_for_changes_that_lift_the_gate() -> None:
         build_pod("tried", resourceClaims=[there]),
     ]
     found = build_scheduler(build_node("n1"), CLAIM, *pods)
-    told = "the names of its generated claims are recorded in the pod's status"
+    told = "the pod's status records the names of its generated claims"
     assert get_hints_by_rejector(found, "d/named") == {"DynamicResources": ["claim d/gone is created"]}
     assert get_hints_by_rejector(found, "d/generated") == {"DynamicResources": [told]}
     both = ["claim d/gone is created, and the pod's other claims exist", told]

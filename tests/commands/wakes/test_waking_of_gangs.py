@@ -91,7 +91,7 @@ def test_gang_that_fits() -> None:
 def test_pod_beyond_the_minimum_of_a_gang() -> None:
     """Two pods need a node and three get one. The fourth waits for room, like a single pod."""
     report = find_wakes("d", *map(build_coscheduling_pod, "abcd"), build_group(COSCHEDULING, 2))
-    assert report.headline == "rejected by NodeResourcesFit; 5 kinds of changes would make the scheduler retry it"
+    assert report.headline == "is rejected by NodeResourcesFit; 5 kinds of changes would make the scheduler retry it"
 
 
 def test_missing_group() -> None:

@@ -244,7 +244,7 @@ def test_configurations_are_compared_for_running_pods(run: Run, write: Write, tm
 
     found = run("whatif", "-f", cluster, "--assume-complete", "--compare-config", *both)
     assert found.out.startswith(
-        "No pending pod ends up elsewhere; 1 of 3 pods would have other best nodes if recreated"
+        "No pending pod ends up elsewhere; 1 of 3 pods would get a different best node if recreated"
     )
     assert "even without the steps" not in found.out
     assert "BECAUSE OF" not in found.out

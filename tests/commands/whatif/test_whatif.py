@@ -769,7 +769,7 @@ def test_preempted_pods_do_not_hide_which_pending_pods_get_a_node_before_the_ste
     assert (report.waiting, report.waiting_placed, report.pending) == (1, 1, (1, 1))
     page = RENDERERS["table"](report, Style(width=200))
     assert "1 of 1 pod pending now gets a node even without the steps" in page
-    counts = "1 pod pending before the steps (1 of them preempted by other pending pods), 1 after"
+    counts = "1 pod is pending before the steps (1 of them preempted by other pending pods), and 1 after"
     assert counts in page
     assert counts in RENDERERS["brief"](report, Style(width=200))
 

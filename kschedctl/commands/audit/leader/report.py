@@ -9,11 +9,11 @@ from kschedctl.reports.document import Document
 from kschedctl.reports.section import Section
 
 KNOWN_BY = {
-    "profile": "this configuration",
-    "events": "events of it",
+    "profile": "profile in the configuration",
+    "events": "its events",
     "lease": "its lease",
     "podGroups": "its PodGroups",
-    "": "unknown",
+    "": "none",
 }
 
 
@@ -57,7 +57,7 @@ class ServedName(Document, frozen=True, kw_only=True):
     """A scheduler name that pods use."""
 
     name: Annotated[str, Column("schedulerName", keep=True)]
-    served: Annotated[str, Column("known by", words=KNOWN_BY, tones={"": Tone.WARNING})]
+    served: Annotated[str, Column("evidence of a scheduler", words=KNOWN_BY, tones={"": Tone.WARNING})]
     """The evidence that the name is served (a key of `KNOWN_BY`), empty if there is none."""
     waiting: Annotated[int, Column()] = 0
     """The number of pods with this name that wait."""

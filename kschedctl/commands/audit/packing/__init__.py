@@ -244,7 +244,13 @@ def _describe_removable_nodes(emptying: EmptyingResult, workers: int, condition:
         parts.append(empty_part)
     if emptying.tried:
         noun = agreeing(emptying.tried, "other", "others") if empty_count else _choose_node_noun(emptying.tried)
-        tried_part = f"{len(emptying.emptied):,} of {emptying.tried:,} {noun} checked can be removed"
+        if emptying.tried == 1:
+            can = "can" if emptying.emptied else "cannot"
+            tried_part = f"the only {'other ' if empty_count else ''}node checked {can} be removed"
+        elif emptying.emptied:
+            tried_part = f"{len(emptying.emptied):,} of {emptying.tried:,} {noun} checked can be removed"
+        else:
+            tried_part = f"none of the {emptying.tried:,} {noun} checked can be removed"
         not_tried = emptying.candidates - emptying.tried
         if not_tried:
             tried_part += f" ({not_tried:,} not tried)"

@@ -83,7 +83,7 @@ class EmptiedNode(Document, frozen=True):
 class KeptNode(Document, frozen=True):
     """A node that cannot be emptied or that pending pods need, with the first reason."""
 
-    node: Annotated[str, Column("must stay", keep=True)]
+    node: Annotated[str, Column(keep=True)]
     pool: Annotated[str, Column(keep=True, beneath="of pool", words=NO_POOL)]
     why: Annotated[str, Column("reason")]
     lets_run: tuple[str, ...] = ()

@@ -37,7 +37,7 @@ from kschedctl.reports.findings import Finding
 from kschedctl.reports.placements import EvictionFate
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.scheduler.engine.preemption.dry_run import NOT_HELPFUL
-from kschedctl.text.counts import agreeing, counted, first_few, spell_age
+from kschedctl.text.counts import agreeing, counted, first_few, join_words, spell_age
 
 
 class _UnschedulablePod(NamedTuple):
@@ -301,7 +301,8 @@ def _iter_growth_findings(growth: Growth) -> Iterator[Finding]:
     for victim in growth.victims:
         if victim.services:
             homeless = _format_unplaced_pods([victim])
-            evicted = f"{counted(len(victim.pods), 'pod')} behind Service {', '.join(victim.services)}{homeless}"
+            services = f"{agreeing(len(victim.services), 'Service', 'Services')} {join_words(victim.services)}"
+            evicted = f"{counted(len(victim.pods), 'pod')} behind {services}{homeless}"
             message = f"{cause} would preempt {evicted}{_format_violated_budgets(victim)}"
             yield _build_object_finding(VICTIMS, victim.workload, message, severity=WARNING)
     other_victims = [victim for victim in growth.victims if not victim.services]
@@ -329,9 +330,10 @@ def _format_unplaced_pods(workloads: Sequence[EvictedWorkload]) -> str:
 def _format_violated_budgets(evicted_workload: EvictedWorkload) -> str:
     """Return the PDBs of the evicted pods, or that there are none, as the end of a sentence."""
     budgets = sorted({name for pod in evicted_workload.pods for name in pod.budgets})
-    return (
-        f", covered by PodDisruptionBudget {', '.join(budgets)}" if budgets else ", covered by no PodDisruptionBudget"
-    )
+    if not budgets:
+        return ", covered by no PodDisruptionBudget"
+    noun = agreeing(len(budgets), "PodDisruptionBudget", "PodDisruptionBudgets")
+    return f", covered by {noun} {join_words(budgets)}"
 
 
 def _iter_exposed_findings(exposed_workloads: Sequence[ExposedWorkload]) -> Iterator[Finding]:
@@ -350,7 +352,7 @@ def _iter_exposed_findings(exposed_workloads: Sequence[ExposedWorkload]) -> Iter
             budgets_text = agreeing(len(workloads), "the workload has a", "all of these workloads have a")
         message = (
             f"{exposed_pods} of {counted(len(workloads), 'workload')} behind Services can be preempted by "
-            f"{counted(first.pods_above, 'pod')} of {', '.join(first.tiers_above)}{jobs_text}; {budgets_text} "
+            f"{counted(first.pods_above, 'pod')} of {join_words(first.tiers_above)}{jobs_text}; {budgets_text} "
             "PodDisruptionBudget"
         )
         severity = WARNING if first.jobs_above else NOTE
@@ -395,18 +397,22 @@ def _build_headline(
     parts = [counted(len(tiers.priorities), "tier")]
     starving_count = sum(len(starving_pods.pods) for starving_pods in starving if starving_pods.lower_pods)
     if starving_count:
-        parts.append(f"{counted(starving_count, 'pod')} starving while pods of lower tiers run")
+        parts.append(
+            f"{counted(starving_count, 'pod is', 'pods are')} starving (pending while pods of lower tiers run)"
+        )
     if exposed:
         exposed_pods = counted(sum(workload.pods for workload in exposed), "pod")
         parts.append(f"higher tiers can preempt {exposed_pods} behind Services")
-    if tier is not None:
-        parts.append(_describe_tier_growth(tier, evicted_count=sum(len(victim.pods) for victim in victims)))
-    return "; ".join(parts)
+    facts = "; ".join(parts)
+    if tier is None:
+        return facts
+    growth = _describe_tier_growth(tier, evicted_count=sum(len(victim.pods) for victim in victims))
+    return f"{facts}. {growth}"
 
 
 def _describe_tier_growth(tier: GrownTier, evicted_count: int) -> str:
     """Describe how many of the additional pods of a tier would get a node, and how many pods would be preempted."""
-    condition = f"if {counted(tier.asked, 'more pod')} like {tier.like} ({_format_tier_name(tier.tier)}) arrived"
+    condition = f"If {counted(tier.asked, 'more pod')} like {tier.like} ({_format_tier_name(tier.tier)}) arrived"
     if tier.asked == 1:
         placed = "it would get a node" if tier.placed else "it would get no node"
     elif tier.placed >= tier.asked:

@@ -85,12 +85,12 @@ class PreemptedWorkload(Document, frozen=True, kw_only=True):
     """A workload that lost pods to preemption."""
 
     workload: Annotated[str, Column(keep=True)]
-    times: Annotated[int, Column()]
+    times: Annotated[int, Column("preemptions", csv="times")]
     """The number of preemptions whose events still exist."""
     pods: Annotated[int, Column("pods now")]
     """The number of pods that the workload has now."""
     victims: tuple[str, ...]
-    last: Annotated[str, Column()] = ""
+    last: Annotated[str, Column("last preemption", csv="last")] = ""
     """The time of the last preemption, empty if unknown."""
 
 
@@ -102,13 +102,13 @@ class ExposedWorkload(Document, frozen=True, kw_only=True):
     priority: int
     pods: Annotated[int, Column()]
     services: Annotated[tuple[str, ...], Column("services", show_all=True)]
-    tiers_above: Annotated[tuple[str, ...], Column(beneath="below", show_all=True)]
+    tiers_above: Annotated[tuple[str, ...], Column(beneath="tiers above:", show_all=True)]
     pods_above: Annotated[int, Column("pods above")]
     """The number of pods that may preempt them."""
     jobs_above: int
     """The number of these pods that belong to Jobs."""
     budgets: Annotated[
-        tuple[str, ...], Column("PDBs", beneath="budgets", show_all=True, words={"": "none"}, tones={"": Tone.WARNING})
+        tuple[str, ...], Column("PDBs", beneath="PDBs:", show_all=True, words={"": "none"}, tones={"": Tone.WARNING})
     ] = ()
     """The PDBs of the pods, which preemption violates only if nothing else helps."""
 

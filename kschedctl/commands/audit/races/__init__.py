@@ -140,11 +140,12 @@ def _build_headline(races: Races | None, rivals: tuple[str, ...], shared: int, v
     setting_text = join_words(setting)
     if rivals:
         schedulers_text = f"{len(rivals) + 1} schedulers share {counted(shared, 'node')}"
-        return f"{schedulers_text}: {format_percent(without_expiry.share)} of pods double-booked at {setting_text}"
+        share = format_percent(without_expiry.share)
+        return f"{schedulers_text}: {share} of pods are double-booked (simulated with {setting_text})"
     share = format_percent(_find_result_with_expiry(races, SIMULATED_EXPIRY).share)
     return (
-        f"no pods can be double-booked, since kube-scheduler {version} never expires assumed pods (with an expiry of "
-        f"{SIMULATED_EXPIRY}, {share} of pods would be double-booked at {setting_text})"
+        f"no pod can be double-booked, since kube-scheduler {version} never expires assumed pods (if it expired them "
+        f"after {SIMULATED_EXPIRY}, {share} of pods would be double-booked: simulated with {setting_text})"
     )
 
 

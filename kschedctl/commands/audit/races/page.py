@@ -19,6 +19,11 @@ from kschedctl.text.counts import counted
 WARNING_SHARE = 0.01
 """The share of double-booked pods up to which a result is a warning."""
 
+RACES_LEGEND = (
+    "double-booked: pods that a full node rejects; adaptive: 30s for up to 1,000 nodes, and more for larger clusters"
+)
+"""The legend of the table with a row for each expiry."""
+
 
 def build_races_page(report: Races, style: Style) -> Page:
     """Build the page: the recommendation, the share of double-booked pods, and the assumptions."""
@@ -30,7 +35,7 @@ def build_races_page(report: Races, style: Style) -> Page:
         *section(
             "Double-booked pods for each expiry time of assumed pods", *build_race_comparison(report.results, style)
         ),
-        *section("Simulation settings", *build_assumption_lines(report.assumptions)),
+        *section("Simulation settings", *build_assumption_lines(report.assumptions, report.results)),
     )
 
 
@@ -39,7 +44,7 @@ def build_races_evidence(audit_section: RacesSection, style: Style) -> Page:
     report = audit_section.races
     if report is None:
         return ()
-    return (*build_race_comparison(report.results, style), *build_assumption_lines(report.assumptions))
+    return (*build_race_comparison(report.results, style), *build_assumption_lines(report.assumptions, report.results))
 
 
 def build_race_comparison(results: Sequence[RaceResult], style: Style) -> Page:
@@ -52,7 +57,9 @@ def build_race_comparison(results: Sequence[RaceResult], style: Style) -> Page:
     if not (style.wide or is_single_setting):
         return (_build_expiry_table(results), *_plot_double_booking_by_size(results))
     return (
-        *build_struct_table(results, style, {"expiry": _format_expiry, "share": _format_share}, limit=None),
+        *build_struct_table(
+            results, style, {"expiry": _format_expiry, "share": _format_share}, limit=None, note=RACES_LEGEND
+        ),
         *_plot_double_booking_by_size(results),
     )
 
@@ -144,11 +151,13 @@ def _describe_latency(latency: str) -> str:
     return latency
 
 
-def build_assumption_lines(assumptions: RaceAssumptions) -> Page:
+def build_assumption_lines(assumptions: RaceAssumptions, results: Sequence[RaceResult]) -> Page:
     """Build lines about the assumptions, about values taken from the cluster, and about measured latencies."""
+    nodes = " or ".join(dict.fromkeys(count(result.nodes, "node") for result in results))
+    rates = " or ".join(dict.fromkeys(f"{result.pods_per_second:.3g}" for result in results))
     text_by_field = {
-        CLUSTER_FIELDS["nodes"]: "the number of nodes (see the table)",
-        CLUSTER_FIELDS["rates"]: "the pods per second of the busiest minute (see the table)",
+        CLUSTER_FIELDS["nodes"]: nodes,
+        CLUSTER_FIELDS["rates"]: f"{rates} pods per second in the busiest minute",
         CLUSTER_FIELDS["room"]: f"{counted(assumptions.pods_per_node, 'pod fits', 'pods fit')} on a node",
         CLUSTER_FIELDS["load"]: f"nodes are {assumptions.load * 100:.3g}% full",
     }

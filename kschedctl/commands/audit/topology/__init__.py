@@ -22,7 +22,7 @@ from kschedctl.commands.audit.topology.workload_topology import (
 from kschedctl.replay.audit_rules import NOTE, WARNING, AuditRule, build_verdict
 from kschedctl.replay.unknown import IN_SIMULATIONS, find_unread_dependencies, summarize_unknowns
 from kschedctl.reports.findings import Finding
-from kschedctl.scheduler.plugins.pod_topology_spread.constraints import HARD
+from kschedctl.scheduler.plugins.pod_topology_spread.constraints import HARD, SOFT
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.nodes import HOSTNAME, ZONE, match_tolerations
 from kschedctl.text.counts import agreeing, counted
@@ -335,8 +335,11 @@ def _build_skew_finding(owner: Owner, constraint: SpreadPromise) -> Finding:
     ScheduleAnyway again.
     """
     is_hard = constraint.when_unsatisfiable == HARD
+    emptiest = f"{constraint.least} has {constraint.least_pods:,}"
     if constraint.min_domains_set and constraint.domains < constraint.min_domains:
-        cause = f", and {counted(constraint.domains, 'domain')}, fewer than minDomains {constraint.min_domains}"
+        emptiest = "the minimum counts as 0"
+        domains = counted(constraint.domains, "domain is", "domains are")
+        cause = f", since {domains} fewer than minDomains {constraint.min_domains}"
         room = counted(constraint.max_skew, "pod")
         fix = f"Add nodes in another domain first; until then, each domain takes only {room} after a restart"
     elif constraint.least_why:
@@ -348,11 +351,11 @@ def _build_skew_finding(owner: Owner, constraint: SpreadPromise) -> Finding:
         cause = ""
         fix = _format_restart_command(owner) if is_hard else PREFERENCE_ONLY
     fullest = f"{constraint.most} has {counted(constraint.most_pods, 'pod')}"
-    counts = f"{fullest}, {constraint.least} {constraint.least_pods:,}"
+    counts = f"{fullest}, and {emptiest}"
     constraint_name = f"{constraint.when_unsatisfiable} over {constraint.key}"
     return SKEWED.build_finding(
         str(owner),
-        f"maxSkew {constraint.max_skew} ({constraint_name}) is {constraint.skew} now: {counts}{cause}",
+        f"the skew is {constraint.skew} now, but maxSkew is {constraint.max_skew} ({constraint_name}): {counts}{cause}",
         fix,
         namespace=owner.namespace,
         path=constraint.key,
@@ -443,18 +446,17 @@ def _build_headline(workloads: int, constraints: int, findings: Sequence[Finding
 
 
 def _format_spread_constraint_counts(constraints: int, skewed: Sequence[Finding]) -> str:
-    """Format how many constraints are broken (DoNotSchedule) or uneven (ScheduleAnyway).
+    """Format how many constraints are not met, by their whenUnsatisfiable.
 
     `skewed` are the findings about constraints that do not hold. Examples are `2 spread constraints are met` and
-    `1 of 5 spread constraints broken, 2 uneven (ScheduleAnyway)`.
+    `3 of 5 spread constraints are not met (1 DoNotSchedule, 2 ScheduleAnyway)`.
     """
     constraints_text = counted(constraints, "spread constraint")
-    broken = sum(finding.severity != NOTE for finding in skewed)
-    uneven = len(skewed) - broken
-    uneven_word = "uneven (ScheduleAnyway)"
     if not skewed:
         return f"{constraints_text} {agreeing(constraints, 'is', 'are')} met"
-    if not broken:
-        return f"{uneven:,} of {constraints_text} {uneven_word}"
-    broken_text = f"{broken:,} of {constraints_text} broken"
-    return f"{broken_text}, {uneven:,} {uneven_word}" if uneven else broken_text
+    hard = sum(finding.severity != NOTE for finding in skewed)
+    soft = len(skewed) - hard
+    actions = HARD if hard else SOFT
+    if hard and soft:
+        actions = f"{hard:,} {HARD}, {soft:,} {SOFT}"
+    return f"{len(skewed):,} of {constraints_text} {agreeing(len(skewed), 'is', 'are')} not met ({actions})"

@@ -82,7 +82,7 @@ def find_several_global_defaults(context: LintContext) -> Iterator[Problem]:
         coexisting_defaults = context.list_coexisting_values(subject, defaults)
         names = sorted({default.metadata.name for default in coexisting_defaults})
         if len(names) > 1:
-            lowest = min(coexisting_defaults, key=lambda c: c.value).metadata.name
+            lowest = min(coexisting_defaults, key=lambda default: default.value).metadata.name
             message = (
                 f"{len(names)} classes are the global default ({', '.join(names)}): {lowest}, which has the lowest "
                 "value, applies"

@@ -215,14 +215,15 @@ class Budgets:
         """The statuses of all PDBs. They are cached until a PDB is replaced."""
         if self._cached_statuses is None:
             budgets = self._budgets.values()
+            recorded_pods = {
+                index: [f"{pdb.metadata.namespace}/{pod}" for pod in pdb.status.disrupted_pods]
+                for index, pdb in enumerate(budgets)
+                if pdb.status.disrupted_pods
+            }
             self._cached_statuses = BudgetStatuses(
-                tuple(self._budgets),
-                np.array([pdb.status.disruptions_allowed for pdb in budgets], np.int64),
-                {
-                    index: [f"{pdb.metadata.namespace}/{pod}" for pod in pdb.status.disrupted_pods]
-                    for index, pdb in enumerate(budgets)
-                    if pdb.status.disrupted_pods
-                },
+                names=tuple(self._budgets),
+                allowed=np.array([pdb.status.disruptions_allowed for pdb in budgets], np.int64),
+                recorded_pods=recorded_pods,
             )
         return self._cached_statuses
 

@@ -124,7 +124,7 @@ def waits_for_binding(gates: FeatureGates) -> bool:
 LOOK_AT_DEVICES = NextStep(
     "LookAtDevices", "Compare the device classes and selectors of the claims with the devices in the ResourceSlices"
 )
-CLAIM_NAMES_RECORDED = "the names of its generated claims are recorded in the pod's status"
+CLAIM_NAMES_RECORDED = "the pod's status records the names of its generated claims"
 NOTHING_TO_DEALLOCATE = "no new claims to deallocate"
 DEALLOCATED = "deallocation of ResourceClaim completed"
 DELETED = "deletion of ResourceClaim completed"

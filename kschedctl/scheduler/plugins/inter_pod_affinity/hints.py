@@ -37,7 +37,7 @@ CHECKS_BOTH_WAYS = ByVersion(
     (("", False), ("1.36", True)),
 )
 ONE_TERM_SUFFICES = ByVersion(
-    "how many of a rejected pod's anti-affinity terms another pod must match to wake it when it leaves",
+    "how many of a rejected pod's anti-affinity terms a leaving pod must match to wake the rejected pod",
     (("", False), ("1.37", True)),
     "#139161",
     bool_texts=("all", "at least one"),

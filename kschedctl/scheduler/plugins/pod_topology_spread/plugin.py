@@ -355,7 +355,9 @@ class PodTopologySpread(DeclaredPlugin[list[DomainCounts], RawScores]):
         matching_pod = f"a pod {join_words(selectors, 'or')} in namespace {info.namespace}"
         yield WakeTrigger(POD, ADD, f"{matching_pod} gets a node")
         yield WakeTrigger(POD, DELETE, f"{matching_pod} leaves its node")
-        yield WakeTrigger(POD, ActionType.UPDATE_POD_LABEL, "a label change makes a pod match, or no longer match")
+        yield WakeTrigger(
+            POD, ActionType.UPDATE_POD_LABEL, "a pod's labels change so that it is counted, or no longer counted"
+        )
         if any(constraint.honor_taints for constraint in constraints):
             yield WakeTrigger(POD, ActionType.UPDATE_POD_TOLERATION, "the pod's tolerations change")
         if treats_updated_nodes_as_new(gates):
