@@ -49,7 +49,7 @@ def build_page(report: NodeConsolidation, style: Style) -> Page:
             if any(node.cordoned_in_replay > 1 for node in report.staying)
             else ()
         ),
-        *(section("Not tried", Bullets(left_out)) if left_out else ()),
+        *(section("Nodes that were not tried", Bullets(left_out)) if left_out else ()),
         *build_struct_table(
             report.requested, style, title="Requests in % of the allocatable resources of ready worker nodes"
         ),

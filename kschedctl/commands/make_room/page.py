@@ -17,7 +17,7 @@ from kschedctl.render.sections import (
 from kschedctl.render.tables import build_struct_table
 from kschedctl.reports.columns import Tone
 from kschedctl.reports.remedy import chain_commands
-from kschedctl.text.counts import agreeing, counted, first_few
+from kschedctl.text.counts import agreeing, counted, first_few, join_words
 
 NEXT_FIXES = "Next (find other changes that would let the pod fit)"
 """The title of the section with the command that searches for other fixes."""
@@ -148,7 +148,8 @@ def _build_unplaced_pods_section(report: MakeRoom) -> Page:
     cause = (paragraph(Marked(report.cause, Tone.BAD)),) if report.cause else ()
     message = paragraph(Marked(report.message, Tone.VERBATIM))
     get = agreeing(len(report.missing), "gets", "get")
-    return section(f"Why {first_few(report.missing)} {get} no node", *cause, message)
+    pods = join_words(report.missing) if len(report.missing) <= 3 else first_few(report.missing)
+    return section(f"Why {pods} {get} no node", *cause, message)
 
 
 def _describe_search_limit(searched: SearchedPlans) -> str:
