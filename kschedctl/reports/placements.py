@@ -512,8 +512,8 @@ class EvictionChain(Document, frozen=True):
         if self.evicted + self.deleted != 1:
             text = ": " + ", ".join(counted(number, *verbs) for number, verbs in occurring)
         elif occurring:
-            _, verbs = occurring[0]
-            text = f", which {agreeing(1, *verbs)}"
+            _number, (singular, _plural) = occurring[0]
+            text = f", which {singular}"
         else:
             text = ", which waits"  # the only pod has none of these outcomes yet
 

@@ -37,7 +37,8 @@ from kschedctl.commands.consolidate.safety import (
     simulate_zone_losses,
 )
 from kschedctl.fixes.search import count_affordable_replays
-from kschedctl.replay.node_drain import KINDS_NOT_EVICTED, find_eviction_harms, render_drain
+from kschedctl.replay.eviction_harms import KINDS_NOT_EVICTED, find_eviction_harms
+from kschedctl.replay.node_drain import render_drain
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, WorkerPool, Workers, open_worker_pool
 from kschedctl.replay.pools import (
     Pools,

@@ -21,7 +21,7 @@ from kschedctl.fixes.trial.fix_kinds import FixKind
 from kschedctl.fixes.trial.guesses import is_plausible_machine_size
 from kschedctl.fixes.trial.trial_node import TrialNode, collect_label_keys
 from kschedctl.fixes.ways.taints import is_no_node_initialized, remove_condition_taints, reports_fault
-from kschedctl.replay.edits import ObjectKey, copy_resource_slice
+from kschedctl.replay.edits import copy_resource_slice
 from kschedctl.scheduler.framework import Rejection
 from kschedctl.scheduler.plugins.node_affinity import NodeAffinity
 from kschedctl.snapshot.fork import Fork
@@ -375,8 +375,7 @@ def _iter_node_creation_edits(view: Fork, model: Node, new_name: str, sizes: Res
     if HOSTNAME in labels:
         labels[HOSTNAME] = new_name
     node = replace(model, metadata=ObjectMeta(new_name, labels=labels), spec=_build_new_spec(model), status=status)
-    # The node does not exist yet, so there is nothing to change in it
-    yield ObjectEdit(ObjectKey.of(node), lambda _: node, name)
+    yield ObjectEdit.create(node, like=name)
     for csi_node in view.cluster.csi_nodes:
         if csi_node.metadata.name == name:
             yield _build_csi_node_edit(replace(csi_node, metadata=ObjectMeta(new_name)))
@@ -400,17 +399,17 @@ def _build_new_spec(node: Node) -> NodeSpec:
 
 def _build_csi_node_edit(csi_node: CSINode) -> ObjectEdit:
     """Return the edit that creates this CSINode."""
-    return ObjectEdit(ObjectKey.of(csi_node), lambda _: csi_node)
+    return ObjectEdit.create(csi_node)
 
 
 def _build_slice_edit(resource_slice: ResourceSlice, node_name: str) -> ObjectEdit:
     """Return the edit that creates a copy of the ResourceSlice for the new node."""
     new_slice = copy_resource_slice(resource_slice, node_name)
-    return ObjectEdit(ObjectKey.of(new_slice), lambda _: new_slice)
+    return ObjectEdit.create(new_slice)
 
 
 def _build_daemon_pod_edit(pod: Pod, node_name: str) -> ObjectEdit:
     """Return the edit that creates a copy of the DaemonSet pod on the new node."""
     meta = replace(pod.metadata, name=f"{pod.metadata.name}-{node_name}", uid="")
     new_pod = replace(pod, metadata=meta, spec=replace(pod.spec, node_name=node_name))
-    return ObjectEdit(ObjectKey.of(new_pod), lambda _: new_pod, pod.key)
+    return ObjectEdit.create(new_pod, like=pod.key)
