@@ -135,10 +135,8 @@ class UnexplainedSettling:
     def settle(cls, cluster: Cluster, call_extender: CallExtender | None = None) -> UnexplainedSettling:
         """Schedule all pending pods without explaining why others still wait."""
         simulation = enable_pod_recreation(Simulation(Scheduler(cluster, call_extender)))
-        return cls(
-            simulation,
-            schedule_victims_until_stable(simulation, simulation.schedule(find_pods_still_pending(simulation))),
-        )
+        outcomes = simulation.schedule(find_pods_still_pending(simulation))
+        return cls(simulation, schedule_victims_until_stable(simulation, outcomes))
 
     @cached_property
     def waiting(self) -> frozenset[str]:

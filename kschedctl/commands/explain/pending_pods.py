@@ -267,13 +267,14 @@ def _build_pending_group(pods: list[Pod], explanations: Mapping[str, Explanation
     """
     first_report = explanations[pods[0].key]
     messages = {explanations[pod.key].message for pod in pods}
+    oldest_pod = min(pods, key=_get_age_sort_key)
     members = tuple(_build_pending_pod(pod, explanations[pod.key], now) for pod in pods)
     return PendingGroup(
         verdict=first_report.verdict,
         cause=get_cause_for_grouping(first_report),
         message=messages.pop() if len(messages) == 1 else None,
         pods=tuple(pod.key for pod in pods),
-        age=members[pods.index(min(pods, key=_get_age_sort_key))].age,
+        age=format_age(oldest_pod.metadata.creation_timestamp or "", now),
         workloads=tuple(dict.fromkeys(member.workload for member in members)),
         members=members,
         priority=members[0].priority,

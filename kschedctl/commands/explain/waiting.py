@@ -592,18 +592,22 @@ def add_rivals_for_room(report: Explanation, replayed_cluster: ReplayedCluster) 
     is_about_retries = any(advice.kind in ABOUT_RETRIES for advice in report.advice)
     if report.verdict != "Schedulable" or not (is_about_retries or report.rivals):
         return report
-    if report.node_after_rivals:
-        correction: Advice | None = _build_advice_on_node_after_rivals(report)
-    else:
-        waiting = _find_waiting_pod(report, replayed_cluster)
-        is_placed_with_preemption = waiting is not None and waiting.cause == "crowded" and not report.rivals
-        if waiting is None or is_placed_with_preemption:
-            return report
-        correction = _find_waiting_advice(waiting, replayed_cluster)
+    correction = _find_corrected_retry_advice(report, replayed_cluster)
     if correction is None:
         return report
     other_advice = (advice for advice in report.advice if advice.kind not in ABOUT_RETRIES)
     return replace(report, advice=(correction, *other_advice))
+
+
+def _find_corrected_retry_advice(report: Explanation, replayed_cluster: ReplayedCluster) -> Advice | None:
+    """Return the advice that replaces the advice on retries of a fitting pod, or None if that advice holds."""
+    if report.node_after_rivals:
+        return _build_advice_on_node_after_rivals(report)
+    waiting = _find_waiting_pod(report, replayed_cluster)
+    if waiting is None:
+        return None
+    is_placed_with_preemption = waiting.cause == "crowded" and not report.rivals
+    return None if is_placed_with_preemption else _find_waiting_advice(waiting, replayed_cluster)
 
 
 def _find_waiting_pod(report: Explanation, replayed_cluster: ReplayedCluster) -> WaitingPod | None:

@@ -306,7 +306,7 @@ class SimulationReport(Report, frozen=True):
         elif still_waiting:
             verdict = "All pods of the manifests scheduled:"
         if still_waiting:
-            now = f"with the pods that were pending before, {now}"
+            now = f"including the pods that were pending before, {now}"
             later_text += f"; {counted(still_waiting, 'pending pod gets', 'pending pods get')} none"
         return (verdict, f"{now}, {later_text}{self._conditions_text}{describe_doubt(self.unknown)}")
 

@@ -49,7 +49,8 @@ from kschedctl.replay.controllers.job_failures import JobFailures
 from kschedctl.replay.controllers.manifests import build_error_names, locate_errors
 from kschedctl.replay.controllers.workload_change import WorkloadChange
 from kschedctl.replay.edits import find_pods_on_nodes, select_pods
-from kschedctl.replay.node_drain import NodeDrain, find_eviction_harms
+from kschedctl.replay.eviction_harms import find_eviction_harms
+from kschedctl.replay.node_drain import NodeDrain
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers, compute_spreads, run_seeds
 from kschedctl.replay.placements import MissingObjects, report_evictions
 from kschedctl.replay.scenarios import (

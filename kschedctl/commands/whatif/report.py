@@ -272,8 +272,9 @@ class WhatIf(Report, frozen=True):
         """
         numbers = Counter(change.outcome for change in self.changes)
         lost_pods = self.lost_pods
-        if lost_pods and not self.not_created and not self.incomplete_steps:
-            del numbers[LOST]
+        is_verdict_on_lost_pods = bool(lost_pods) and not self.not_created and not self.incomplete_steps
+        if is_verdict_on_lost_pods:
+            del numbers[LOST]  # the verdict counts these pods
         counts = ", ".join(f"{numbers[kind]:,} {word}" for kind, word in CHANGES.items() if numbers[kind])
         ending = f"{self._describe_waiting_pods()}{self._describe_further_differences()}{describe_doubt(self.unknown)}"
         if self.incomplete_steps:
@@ -286,7 +287,7 @@ class WhatIf(Report, frozen=True):
             if counts:
                 failures += f"; {counts}"
             return ("Not created:", f"{failures}{ending}")
-        if lost_pods:
+        if is_verdict_on_lost_pods:
             nobody = f"(no controller recreates {agreeing(len(lost_pods), 'it', 'them')})"
             other_counts = f"; {counts}" if counts else ""
             verdict = counted(len(lost_pods), "pod is lost for good:", "pods are lost for good:")
@@ -389,7 +390,10 @@ class WhatIf(Report, frozen=True):
         return text
 
     def describe_evictions_before(self) -> tuple[str, ...]:
-        """Return a text for each pod that fits before the first step by preempting others, with the fate of these."""
+        """Return a text for each pod that fits before the first step by preempting others, with the fate of these.
+
+        The last text counts the other pods that end because their Job fails, if there are any.
+        """
         victims_by_preemptor: dict[str, list[EvictedPod]] = {}
         for evicted in self.evicted_before:
             if not evicted.was_terminating:

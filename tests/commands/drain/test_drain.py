@@ -339,7 +339,7 @@ def test_lost_pods_are_a_cost_and_named_first() -> None:
     assert shown.startswith(
         "n1 can be drained, but 31 pods are lost: no controller recreates them; 1 pod moves to another"
     )
-    assert shown.index("Lost: ") < shown.index("Moved")
+    assert shown.index("Lost: ") < shown.index("Pods that move")
     assert shown.count("d/alone-") == 25
 
 
