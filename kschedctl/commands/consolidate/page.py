@@ -38,7 +38,7 @@ def build_page(report: NodeConsolidation, style: Style) -> Page:
         *_build_removable_table(report, style),
         *([paragraph(Marked(EMPTIEST_FIRST, Tone.FAINT))] if report.ignores_prices else ()),
         *_build_staying_nodes_table(report, style),
-        *(section("Not tried", Bullets(left_out)) if left_out else ()),
+        *(section("Nodes that were not tried", Bullets(left_out)) if left_out else ()),
         *build_struct_table(
             report.requested, style, title="Requests in % of the allocatable resources of ready worker nodes"
         ),

@@ -55,7 +55,7 @@ def build_page(report: Drain, style: Style) -> Page:
         *build_unplaced_section(report.unplaced, style),
         *build_preempted_section(report.evicted, style, report.chain),
         *build_struct_table(report.displaced_workloads, style, title="Workloads of Kueue"),
-        *build_struct_table(report.list_pods_moved_off_nodes(), style, title="Moved", full=False),
+        *build_struct_table(report.list_pods_moved_off_nodes(), style, title="Pods that move", full=False),
         *build_headroom_section(report.headroom, title="Requests on the remaining nodes"),
         *build_pods_before_and_after(report.zones, report.nodes_changed),
         *build_runs_section(report.runs, report.over_runs, NUMBER_DESCRIPTIONS),

@@ -206,9 +206,9 @@ def explain_pods(scheduler: Scheduler, pods: Iterable[Pod], in_full: int = 0) ->
         report.preemption and report.preemption.terminating for report in explanations.values()
     )
     if some_pod_fits:
-        from kschedctl.commands.explain.waiting import mention_rivals_of_fitting_pods  # noqa: PLC0415 - only if pods fit
+        from kschedctl.commands.explain.waiting import mention_rivals_and_next_nodes  # noqa: PLC0415 - only if pods fit
 
-        explanations = mention_rivals_of_fitting_pods(scheduler, explanations)
+        explanations = mention_rivals_and_next_nodes(scheduler, explanations)
     if some_victim_terminates:
         from kschedctl.commands.explain.preempted_room import mention_rivals_of_pods  # noqa: PLC0415 - only while pods terminate
 

@@ -17,7 +17,7 @@ from kschedctl.render.sections import (
 from kschedctl.render.tables import build_struct_table
 from kschedctl.reports.columns import Tone
 from kschedctl.reports.remedy import chain_commands
-from kschedctl.text.counts import agreeing, counted, first_few
+from kschedctl.text.counts import agreeing, counted, first_few, join_words
 
 NEXT_FIXES = "Next (find other changes that would let the pod fit)"
 """The title of the section with the command that searches for other fixes."""
@@ -36,6 +36,7 @@ def build_page(report: MakeRoom, style: Style) -> Page:
         *build_interruption_line(report.interrupted, "the best plan found so far"),
         paragraph(Marked(verdict, tone), Marked(pods, Tone.STRONG), sentence),
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
+        *(paragraph(Marked(f"{text[:1].upper()}{text[1:]}.", Tone.BAD)) for text in report.describe_pods_not_created()),
         *_build_preemption_warning(report),
         *_build_rivals_warning(report),
         *_build_fragmentation_warnings(report),
@@ -158,7 +159,8 @@ def _build_unplaced_pods_section(report: MakeRoom) -> Page:
     cause = (paragraph(Marked(report.cause, Tone.BAD)),) if report.cause else ()
     message = paragraph(Marked(report.message, Tone.VERBATIM))
     get = agreeing(len(report.missing), "gets", "get")
-    return section(f"Why {first_few(report.missing)} {get} no node", *cause, message)
+    pods = join_words(report.missing) if len(report.missing) <= 3 else first_few(report.missing)
+    return section(f"Why {pods} {get} no node", *cause, message)
 
 
 def _describe_search_limit(searched: SearchedPlans) -> str:
