@@ -15,7 +15,7 @@ from kschedctl.fixes.trial.trials import RemedyTrial
 from kschedctl.reports.remedy import Remedy
 
 if TYPE_CHECKING:
-    from kschedctl.fixes.rollout_replay import RolloutResult
+    from kschedctl.fixes.rollout_results import RolloutResult
 
 
 _PRICES_BY_STEP = {price.name.lower(): price for price in Price}

@@ -33,11 +33,11 @@ from kschedctl.replay.controllers.budget_fixes import choose_budget_fix, find_po
 from kschedctl.replay.controllers.eviction import Evictions
 from kschedctl.replay.controllers.job_failures import JobFailures
 from kschedctl.replay.edits import cordon_nodes, find_node_names, with_current_priorities
+from kschedctl.replay.eviction_harms import find_eviction_harms
 from kschedctl.replay.node_drain import (
     NodeDrain,
     compute_unplaced_spreads,
     count_always_unplaced_pods,
-    find_eviction_harms,
     iter_moved_pods,
     iter_pod_homes,
     merge_proven_unplaced_counts,

@@ -31,13 +31,14 @@ from kschedctl.reports.placements import (
     describe_evictions,
     describe_fates_of_evicted,
     describe_violated_budgets,
+    group_blocked_pods,
     list_displaced_pods,
     list_unplaced_evicted_pods,
     select_displaced_pods,
 )
 from kschedctl.reports.plugin_answers import SearchStart
 from kschedctl.reports.report import GateProblem, Report
-from kschedctl.reports.summary import CostKind, FixCost, ShortFix, ShortPods, Summary, list_eviction_costs
+from kschedctl.reports.summary import CostKind, FixCost, ShortFix, Summary, list_eviction_costs
 from kschedctl.reports.unknown import UnknownKind, describe_doubt
 from kschedctl.text.counts import agreeing, counted, first_few, join_first_few, join_words
 
@@ -372,6 +373,11 @@ class Drain(Report, frozen=True):
             return [f"{text} and {agreeing(evicted, 'moves', 'move')}"]
         return [text]
 
+    @property
+    def headline_entries(self) -> int:
+        """Return 1 if a pod is blocked, since the headline says why its group cannot be evicted, otherwise 0."""
+        return int(bool(self.blocked))
+
     def _describe_blocker(self) -> str:
         """Describe why the first blocked pod cannot be evicted, and count the other blocked pods.
 
@@ -557,7 +563,6 @@ class Drain(Report, frozen=True):
 
         If a pod is blocked, the headline says why.
         """
-        blocked = (ShortPods(1, pod.pod, pod.workload, pod.why) for pod in self.blocked)
         # A drain that ends is not called safe if it harms pods
         if self.safe and not self._harms:
             verdict = "Safe"
@@ -573,7 +578,7 @@ class Drain(Report, frozen=True):
             subject=", ".join(self.nodes),
             verdict=verdict,
             headline=f"{first_few(self.nodes)} {self._build_verdict()}{details}",
-            pods=(*blocked, *(pods.short_form for pods in self.unplaced)),
+            pods=(*group_blocked_pods(self.blocked), *(pods.short_form for pods in self.unplaced)),
             fixes=self._build_short_fixes(),
             victims=list_displaced_pods(self.evicted),
             advice=self.budget_fixes,

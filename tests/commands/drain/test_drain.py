@@ -297,6 +297,14 @@ def test_budget_is_used_up_by_a_pod_without_a_replacement() -> None:
     assert (report.drained, report.safe) == (False, False)
 
 
+def test_brief_form_says_once_why_replicas_cannot_be_evicted() -> None:
+    objects = [build_node("n1"), build_node("n2"), build_budget(0), *(build_replica(f"r{i}", "n1") for i in range(3))]
+    report = drain_given_nodes(objects, "n1")
+    (why,) = {pod.why for pod in report.blocked}
+    assert [(pods.pods, pods.such_as, pods.why) for pods in report.summary().pods] == [(3, "d/r0", why)]
+    assert RENDERERS["brief"](report, Style(width=200)).count(why) == 1
+
+
 def test_unhealthy_pods_are_evicted_if_the_budget_allows_it() -> None:
     sick = build_replica("r1", "n1")
     sick["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
@@ -331,7 +339,7 @@ def test_lost_pods_are_a_cost_and_named_first() -> None:
     assert shown.startswith(
         "n1 can be drained, but 31 pods are lost: no controller recreates them; 1 pod moves to another"
     )
-    assert shown.index("Lost: ") < shown.index("Moved")
+    assert shown.index("Lost: ") < shown.index("Pods that move")
     assert shown.count("d/alone-") == 25
 
 
