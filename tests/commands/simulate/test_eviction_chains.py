@@ -205,7 +205,7 @@ def test_one_of_two_equal_victims_is_named_with_the_other() -> None:
     (fix,) = find_class_remedies(*objects, build_pod("waiting", cpu="2")).remedies
     assert fix.weakens == (
         "the pod can then preempt any pod of lower priority; "
-        f"evicts one of {evicted.pod}, {evicted.tied[0]}, which stays Pending; pod d/waiting is deleted and recreated"
+        f"evicts either {evicted.pod} or {evicted.tied[0]}, which stays Pending; pod d/waiting is deleted and recreated"
     )
 
 
