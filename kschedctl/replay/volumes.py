@@ -216,7 +216,10 @@ def describe_volumes_on_several_nodes(view: Fork, placed: Sequence[Position]) ->
 
 
 def _select_claim_users(view: Fork, placed: Sequence[Position]) -> list[Position]:
-    """Return those of the placed pods that use claims. Pods with equal PodInfos all use claims, or none of them does."""
+    """Return the placed pods that use claims.
+
+    Only one pod per PodInfo is looked at, because pods with equal PodInfos all use claims or none of them does.
+    """
     numbers = view.pods.info[np.array(placed, np.int64)]
     numbers_with_claims = {
         number for number in np.unique(numbers).tolist() if any(iter_claim_volumes(view.pods.infos[number].pod))
