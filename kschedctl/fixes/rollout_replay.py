@@ -76,9 +76,9 @@ class RolloutResult(NamedTuple):
 def replay_rollout(trial: RemedyTrial, manifest: Struct | None) -> RolloutResult | None:
     """Replay the rollout of the trial's changes, with the evictions that it causes.
 
-    If no other pod has the changed template, only the trial's preemptions are replayed. Return None if there are no
-    preemptions either. If the new pods cannot be created, the result's `harm` says why. `manifest` is the workload's
-    manifest, or None if only the cluster has the workload.
+    If the workload has no other pod and the trial's pod is still to be created, only the trial's preemptions are
+    replayed. Return None if there are no preemptions either. If the new pods cannot be created, the result's `harm`
+    says why. `manifest` is the workload's manifest, or None if only the cluster has the workload.
     """
     if not trial.changes_workload and not trial.victims:
         return None
@@ -87,8 +87,9 @@ def replay_rollout(trial: RemedyTrial, manifest: Struct | None) -> RolloutResult
     edits = {key: edit for key, edit in trial.edits.items() if key != pod_key}
     cluster = apply_edits_to_cluster(trial.scheduler.cluster, edits, with_pods_and_nodes=True)
     old_pods = ExistingPods(cluster).find_workload_pods(*owner) if trial.changes_workload else []
-    has_siblings = any(pod.key != trial.authored_pod.key for pod in old_pods)
-    if not has_siblings:
+    # A rollout of a single pod can be denied as well: it may create the new pod before it removes the old one
+    replaces_pods = any(pod.key != trial.authored_pod.key or not is_made_up(pod) for pod in old_pods)
+    if not replaces_pods:
         return _replay_single_preemption(owner, trial, cluster) if trial.victims else None
 
     try:
