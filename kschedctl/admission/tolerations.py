@@ -75,10 +75,9 @@ def check_toleration_whitelist(request: AdmissionRequest) -> None:
     if not request.is_pod:
         return
     allowed = _parse_tolerations_annotation(request, WHITELIST_ANNOTATION)
-    pod_tolerations = request.spec.get("tolerations") or []
     if not allowed:
         return
-    for toleration in pod_tolerations:
+    for toleration in request.spec.get("tolerations") or ():
         if not any(covers_toleration(permitted, toleration) for permitted in allowed):
             message = "pod tolerations (possibly merged with namespace default tolerations) conflict with its"
             raise NotAdmittedError(INTERNAL, f"{message} namespace whitelist")

@@ -145,9 +145,8 @@ def _compute_peak_requests(
         """Parse the selected requests of a container, with the amounts to assume for missing resources."""
         return {**options.non_missing, **parse_quantities(select_requests(container, statuses.get(container.name)))}
 
-    return _compute_peak_amounts(
-        map(parse_requests, pod.spec.containers), ((is_sidecar(c), parse_requests(c)) for c in pod.spec.init_containers)
-    )
+    init_containers = [(is_sidecar(container), parse_requests(container)) for container in pod.spec.init_containers]
+    return _compute_peak_amounts(map(parse_requests, pod.spec.containers), init_containers)
 
 
 def _select_desired_requests(container: Container, status: ContainerStatus | None) -> Resources:

@@ -99,16 +99,15 @@ def with_class_priority(pod: Pod, classes: Iterable[PriorityClass]) -> Pod:
 
 
 def find_priority_class(name: str, classes: Iterable[PriorityClass]) -> PriorityClass | None:
-    """Return the class with this name, or the global default for "". Return None if there is none."""
+    """Return the class with this name, or the global default if the name is empty. Return None if no class matches.
+
+    Of several global defaults, the one with the lowest value is returned.
+    """
     if name:
-        return next(
-            (system_class for system_class in (*classes, *SYSTEM_CLASSES) if system_class.metadata.name == name), None
-        )
-    return min(
-        (priority_class for priority_class in classes if priority_class.global_default),
-        key=lambda c: c.value,
-        default=None,
-    )
+        known_classes = (*classes, *SYSTEM_CLASSES)
+        return next((known_class for known_class in known_classes if known_class.metadata.name == name), None)
+    global_defaults = [priority_class for priority_class in classes if priority_class.global_default]
+    return min(global_defaults, key=lambda priority_class: priority_class.value, default=None)
 
 
 def validate_priority_class(class_: PriorityClass) -> list[FieldError]:

@@ -28,8 +28,10 @@ def is_relevant_kind(kind: str, version: str) -> bool:
         return False
     if not version or version in api_kind.versions:
         return True
+    # Objects in a newer version are read if possible, unless no verdict depends on the kind.
     if is_unknown_newer_version(kind, version):
         return api_kind.read_for is not ReadFor.HISTORY
+    # Only for scheduling itself is it an error to have an old version that is not read.
     return not is_custom_api(version) and api_kind.read_for is ReadFor.SCHEDULING
 
 

@@ -243,6 +243,8 @@ def create_pods(workload: Struct, nodes: Sequence[Node]) -> CreatedPods:
             pods = _build_job_pods(workload.spec, name, namespace)
         case CronJob() if not workload.spec.suspend:
             pods = _build_job_pods(workload.spec.job_template.spec, f"{name}-0", namespace)
+        case _:
+            pass  # a suspended CronJob has no pods
     return CreatedPods(format_title(workload), pods, claims, owner)
 
 

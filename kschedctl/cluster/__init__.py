@@ -371,7 +371,8 @@ def _decode_documents(documents: Iterable[JsonObject]) -> _DecodedDocuments:
         version = str(document.get("apiVersion") or "")
         add_converted = partial(_add_converted_object, decoded.by_kind, document)
         if _is_controller_allocated(document, kind):
-            decoded.gaps["ResourceClaim"] = decoded.gaps[kind] = CONTROLLER_ALLOCATION_GAP
+            decoded.gaps["ResourceClaim"] = CONTROLLER_ALLOCATION_GAP
+            decoded.gaps[kind] = CONTROLLER_ALLOCATION_GAP
         elif not is_relevant_kind(kind, version):
             # A custom resource may still create pods.
             resource = build_custom_resource(document) if may_create_pods(document) else None

@@ -93,7 +93,7 @@ class DeschedulerPlugin(ABC, Generic[A]):
         """Evict the candidates in order until the total limit is reached.
 
         Once a node has reached its limit, the candidates that follow on the same node are skipped. A candidate is the
-        plugin that evicts a pod and the pod's position. `total` is the number of candidates for the progress display,
+        plugin that evicts a pod and the pod's position. ``total`` is the number of candidates for the progress display,
         or 0 if it is unknown.
         """
         report_progress = self.begin_evictions(total)

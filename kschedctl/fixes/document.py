@@ -33,7 +33,7 @@ from kschedctl.reports.summary import CostKind, FixCost, build_restart_costs, li
 from kschedctl.text.counts import agreeing, capitalize, counted, first_few
 
 if TYPE_CHECKING:
-    from kschedctl.fixes.rollout_replay import RolloutResult
+    from kschedctl.fixes.rollout_results import RolloutResult
 
 
 def build_remedy(

@@ -29,7 +29,7 @@ from kschedctl.scheduler.registry.in_tree import IN_TREE
 def get_plugin_remedies(plugin: str) -> PluginRemedies:
     """Return what the search knows about fixes for a plugin's rejections, or `NO_REMEDIES` if it knows nothing.
 
-    It comes from `REMEDIES` in the module that the plugin's `fixes` names, which is imported on first use.
+    A plugin's `fixes` names a module, which is imported on first use. Its `REMEDIES` has an entry for the plugin.
     """
     declaration = IN_TREE.get(plugin)
     if declaration is None:

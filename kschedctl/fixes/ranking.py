@@ -15,7 +15,7 @@ from kschedctl.fixes.trial.trials import RemedyTrial
 from kschedctl.reports.remedy import Remedy
 
 if TYPE_CHECKING:
-    from kschedctl.fixes.rollout_replay import RolloutResult
+    from kschedctl.fixes.rollout_results import RolloutResult
 
 
 _PRICES_BY_STEP = {price.name.lower(): price for price in Price}
@@ -279,7 +279,7 @@ class Rollouts:
             from kschedctl.fixes.rollout_replay import replay_rollout  # noqa: PLC0415 - not for a pod without a workload
 
             self._results[id(trial)] = trial, replay_rollout(trial, self._manifest)
-        _, result = self._results[id(trial)]
+        _same_trial, result = self._results[id(trial)]
         return result
 
     def is_harmless(self, trial: RemedyTrial) -> bool:

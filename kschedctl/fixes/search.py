@@ -184,15 +184,11 @@ class RemedySearch:
                 continue
             if self._has_reached_limit():
                 return
-            is_wanted = not self._only_corrections or self._may_become_correction(changes)
-            if not is_wanted:
+            if self._only_corrections and not self._may_become_correction(changes):
                 continue
 
             # Replay the set, and extend it if it does not help yet.
-            trial = self.trials.replay_changes(changes)
-            self.progress(1)
-            if is_manifest_correction(change):
-                self._has_tried_correction = True
+            trial = self._replay_set_with_new_change(changes)
             if trial.works:
                 if not self._only_corrections or any(map(is_manifest_correction, changes)):
                     self._add_trial_if_minimal(trial)
@@ -203,6 +199,14 @@ class RemedySearch:
     def _contains_working_set(self, changes: tuple[Fix, ...]) -> bool:
         """Return whether some of these changes are already a set that helps. The changes are then not minimal."""
         return any(frozenset(working.changes) <= frozenset(changes) for working in self.working_trials)
+
+    def _replay_set_with_new_change(self, changes: tuple[Fix, ...]) -> RemedyTrial:
+        """Replay a set of changes of which the last is new, and record the progress of the search."""
+        trial = self.trials.replay_changes(changes)
+        self.progress(1)
+        if is_manifest_correction(changes[-1]):
+            self._has_tried_correction = True
+        return trial
 
     def _may_become_correction(self, changes: tuple[Fix, ...]) -> bool:
         """Return whether further changes may turn the set into a correction of the manifest.

@@ -229,7 +229,9 @@ def _find_unknown_disabled_plugins(checked: _CheckedProfile) -> Iterator[Problem
             name = object_at(plugin).get("name")
             if name not in existing:
                 path = (*checked.path, "plugins", point, "disabled", i)
-                _, message = _refine_error_by_version(path, f"plugin {name} does not exist", checked.mismatches)
+                _exact_path, message = _refine_error_by_version(
+                    path, f"plugin {name} does not exist", checked.mismatches
+                )
                 yield checked.subject.build_problem(path, message)
 
 
@@ -285,7 +287,7 @@ def _find_unused_args(checked: _CheckedProfile) -> Iterator[Problem]:
         if name not in enabled_plugins:
             is_known = name in get_in_tree_plugins(checked.gates.minor)
             state = "is not enabled" if is_known else "is unknown and not enabled"
-            _, message = _refine_error_by_version(
+            _exact_path, message = _refine_error_by_version(
                 path, f"arguments of {name}, which {state} in this profile", mismatches
             )
             yield checked.subject.build_problem(path, message)

@@ -129,7 +129,8 @@ def _build_sarif_rule(rule: FoundRule) -> dict[str, Json]:
         "properties": {"tags": ["kubernetes", "scheduling"]},
     }
     if rule.source.startswith("https://"):
-        descriptor["helpUri"], _, _ = rule.source.partition(";")
+        url, _, _ = rule.source.partition(";")
+        descriptor["helpUri"] = url
     return descriptor
 
 

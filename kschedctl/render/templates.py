@@ -64,13 +64,16 @@ def render_custom_columns(document: JsonObject, template: str) -> str:
     Several values at a path are joined by commas, and a missing value is shown as `<none>`. Raises UsageError if the
     template is invalid.
     """
-    columns = [part.partition(":") for part in _COLUMN_SEPARATOR.split(template)]
-    if not all(name and path for name, _, path in columns):
+    columns = []
+    for part in _COLUMN_SEPARATOR.split(template):
+        name, _, path = part.partition(":")
+        columns.append((name, path))
+    if not all(name and path for name, path in columns):
         raise _build_template_error(
             template, "each column is NAME:path", "as in -o custom-columns=POD:.pod,VERDICT:.verdict"
         )
-    paths = [_normalize_path(path) for _, _, path in columns]
-    rows = [[name for name, _, _ in columns]]
+    paths = [_normalize_path(path) for _, path in columns]
+    rows = [[name for name, _ in columns]]
     field = ROW_FIELDS.get(str(document["kind"]), "")
     items = array_at(document, field) if field in document else [document]
     for item in items:

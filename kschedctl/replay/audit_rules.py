@@ -31,21 +31,26 @@ class AuditRule:
     """The place in upstream's documentation."""
 
     def build_finding(
-        self, object_: str, message: str, fix: str = "", *, namespace: str = "", **fields: str
+        self,
+        object_: str,
+        message: str,
+        fix: str = "",
+        *,
+        namespace: str = "",
+        path: str = "",
+        severity: str = "",
+        **fields: str,
     ) -> Finding:
         """Build a finding about an object, such as ``Node n1``. The message gives the evidence with figures.
 
-        ``fix`` is the advice for this object. If it is empty, the rule's advice is used. ``fields`` are other fields of
-        the Finding, such as ``path``, ``owner`` or ``severity``, which defaults to the rule's. The fingerprint is a
-        hash of the rule, the object and the path.
+        ``fix`` and ``severity`` default to those of the rule. ``fields`` are other fields of the Finding, such as
+        ``owner``. The fingerprint is a hash of the rule, the object and the path.
         """
-        severity = fields.pop("severity", self.severity)
-        path = fields.pop("path", "")
         # Equal in all runs that find the same problem, whatever the figures in the message.
         identity = "\n".join((self.id, object_, path))
         return Finding(
             rule=self.id,
-            severity=severity,
+            severity=severity or self.severity,
             object=object_,
             path=path,
             message=message,

@@ -103,15 +103,17 @@ class PodKinds:
 
         `number` is the number of its PodInfo.
         """
-        if number not in self._kinds:
-            incoming_number = self._simulation.get_shared_incoming_info(position).number
-            if incoming_number not in self._kinds_by_incoming_number:
-                try:
-                    kind = self._judge_kind(position, number)
-                except (PluginError, SelectorError):
-                    kind = None
-                self._kinds_by_incoming_number[incoming_number] = kind
-            self._kinds[number] = self._kinds_by_incoming_number[incoming_number]
+        if number in self._kinds:
+            return self._kinds[number]
+        # Several PodInfos may become the same incoming PodInfo, for which one judgment is enough.
+        incoming_number = self._simulation.get_shared_incoming_info(position).number
+        if incoming_number not in self._kinds_by_incoming_number:
+            try:
+                kind = self._judge_kind(position, number)
+            except (PluginError, SelectorError):
+                kind = None
+            self._kinds_by_incoming_number[incoming_number] = kind
+        self._kinds[number] = self._kinds_by_incoming_number[incoming_number]
         return self._kinds[number]
 
     def _judge_kind(self, position: Position, number: int) -> PodKind | None:
@@ -133,13 +135,17 @@ class PodKinds:
             return PodKind(framework, info)
 
         # Only two of the plugins that look at other nodes are understood here.
-        plugins = {type(rejecting.plugin): rejecting for rejecting in alike_pods.changing_filters}
-        affinity = plugins.pop(InterPodAffinity, None)
-        spread = plugins.pop(PodTopologySpread, None)
+        other_plugins = {type(rejecting.plugin): rejecting for rejecting in alike_pods.changing_filters}
+        affinity = other_plugins.pop(InterPodAffinity, None)
+        spread = other_plugins.pop(PodTopologySpread, None)
+        if other_plugins:
+            return None
+
+        # Of the constraints whose domains have several nodes, only a single one without minDomains is understood.
         constraints = [] if spread is None else spread.plugin.settings.get_constraints(info, simulation.view, HARD)
         by_node = [constraint for constraint in constraints if self._separates_nodes(constraint)]
         by_domain = [constraint for constraint in constraints if not self._separates_nodes(constraint)]
-        if plugins or len(by_domain) > 1 or any(constraint.min_domains > 1 for constraint in by_domain):
+        if len(by_domain) > 1 or any(constraint.min_domains > 1 for constraint in by_domain):
             return None
 
         fits = alike_pods.mask_possible_nodes()
@@ -456,7 +462,8 @@ class FitProver:
                 return no_nodes
         elif result.status.code is not Code.SKIP:
             return no_nodes
-        return ~(find_rejected_nodes(plugin, result, info, view, NO_CHANGE) | no_nodes)
+        rejected = np.broadcast_to(find_rejected_nodes(plugin, result, info, view, NO_CHANGE), len(view.nodes))
+        return ~rejected
 
     def _split_by_domain(self, kind: PodKind, number: int, fits: Bools) -> list[Bools]:
         """Return, for each domain in which the spread constraint may require a place, the mask (N,) of its nodes.
@@ -562,15 +569,20 @@ class FitProver:
         Each competitor can block only the node on which it is placed. `number` is the number of the kind's PodInfo.
         """
         if kind.affinity is None and not kind.node_constraints:
-            return 0
+            return 0  # no other pods can make a node reject the kind
+
+        # Pods that the spread constraints count, and pods that the kind's anti-affinity excludes
         pods = self.view.pods
         is_blocking = np.zeros(len(pods.infos), np.bool_)
         for constraint in kind.node_constraints:
             is_blocking |= pods.match_infos(constraint.selector, frozenset((kind.info.namespace,)))
         for term in kind.info.required_anti_affinity:
             is_blocking |= self._find_matching_infos(term)
-        for other, terms in competitors.anti_affinity_terms.items():
-            is_blocking[other] |= any(self._find_matching_infos(term)[number] for term in terms)
+
+        # Pods whose own anti-affinity excludes the kind
+        for other_number, terms in competitors.anti_affinity_terms.items():
+            if any(self._find_matching_infos(term)[number] for term in terms):
+                is_blocking[other_number] = True
         return int(competitors.counts[is_blocking[competitors.numbers]].sum())
 
     def _find_matching_infos(self, term: AffinityTerm) -> Bools:

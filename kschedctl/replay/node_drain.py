@@ -7,7 +7,7 @@ recreates one. Upstream: pkg/controller/job/backoff_utils.go (v1.36).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import NamedTuple
@@ -16,28 +16,22 @@ import numpy as np
 
 from kschedctl.api.arrays import Bools, Position
 from kschedctl.api.objects import Pod
-from kschedctl.api.ownership import Owner, find_controller, find_owner
+from kschedctl.api.ownership import find_controller, find_owner
 from kschedctl.api.tolerations import HARD_EFFECTS, UNSCHEDULABLE_TAINT, find_untolerated_taint
-from kschedctl.cluster import Cluster
 from kschedctl.replay.controllers.admissions import Admissions
 from kschedctl.replay.controllers.eviction import Evictions
-from kschedctl.replay.kubectl import get_longest_grace_seconds, render_command
+from kschedctl.replay.eviction_harms import KINDS_NOT_EVICTED, list_pods_with_local_data
+from kschedctl.replay.kubectl import render_command
 from kschedctl.replay.parallel import compute_spreads
 from kschedctl.replay.settling import recreate_gone_pods, remove_pods_of_failed_jobs
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.placements import BlockedPod, MovedPod, Spread, UnplacedPods
-from kschedctl.reports.summary import EvictionHarms
 from kschedctl.scheduler.engine.cycle import Cycle, mask_allowed_nodes
 from kschedctl.scheduler.engine.diagnosis import run_post_filter
-from kschedctl.scheduler.engine.preemption.budgets import parse_budget_selector
 from kschedctl.scheduler.framework import can_more_pods_help, looks_at_cordons
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect
 from kschedctl.scheduler.simulation.outcome import UNSCHEDULABLE, Outcome
 from kschedctl.scheduler.simulation.simulation import Simulation
-
-KINDS_NOT_EVICTED = ("DaemonSet", "Node")
-KINDS_WITHOUT_OUTAGE = ("Job", "Pod", *KINDS_NOT_EVICTED)
-"""Kinds of owners that are not expected to have a running pod all the time."""
 
 
 def iter_moved_pods(drain: NodeDrain) -> Iterator[MovedPod]:
@@ -195,11 +189,13 @@ class NodeDrain:
         A pod that nothing recreates is recorded as lost. If its Job fails, so are all other pods of the Job.
         """
         pod = self.simulation.view.pods.objects[position]
+        is_terminating = pod.metadata.deletion_timestamp is not None
         del self.evictable[position]
-        self.eviction_count += pod.metadata.deletion_timestamp is None
+        if not is_terminating:
+            self.eviction_count += 1
         self._evictions.evict(position)
         successors = self._recreate_admitted_pods([position])
-        if not successors and position not in self.denied and pod.metadata.deletion_timestamp is None:
+        if not successors and position not in self.denied and not is_terminating:
             self.lost.append(position)
             self._end_failed_jobs()
         return successors
@@ -224,7 +220,7 @@ class NodeDrain:
             if not denials:
                 admitted.append(position)
                 continue
-            [(_, messages)] = denials
+            [(_denied_pod, messages)] = denials
             self.simulation.gone.add(position)
             self.denied[position] = messages
             self.outcomes.pop(position, None)
@@ -352,59 +348,6 @@ def merge_proven_unplaced_counts(runs: Iterable[Mapping[str, int]]) -> dict[str,
     return highest
 
 
-SLOW_SECONDS = 300
-"""Pods with a longer grace period are reported: `kubectl drain` waits until they have ended."""
-
-
-def find_eviction_harms(cluster: Cluster, evicted_pods: Collection[Pod], lost: Collection[str] = ()) -> EvictionHarms:
-    """Return the harm of evicting these pods together.
-
-    This covers lost local data, pods that ask not to be evicted, outages, Jobs that start over, and pods that end
-    slowly.
-
-    The pods with keys in ``lost`` are not recreated, so they cause no outages or restarts here. Nor do pods that are
-    terminating already. A workload has an outage if all of its pods with a node are evicted, unless a
-    PodDisruptionBudget keeps one of them running.
-    """
-    recreated_pods = [
-        pod
-        for pod in evicted_pods
-        if pod.spec.node_name and pod.key not in lost and pod.metadata.deletion_timestamp is None
-    ]
-    pods_by_owner: dict[Owner, list[Pod]] = {}
-    for pod in recreated_pods:
-        pods_by_owner.setdefault(find_owner(pod), []).append(pod)
-    grace_seconds = {pod.key: get_longest_grace_seconds([pod]) for pod in evicted_pods}
-    return EvictionHarms(
-        loses_data=list_pods_with_local_data(evicted_pods),
-        ask_to_stay=list_pods_asking_to_stay(evicted_pods),
-        outages=tuple(str(owner) for owner, pods in pods_by_owner.items() if _has_outage(cluster, owner, pods)),
-        starting_over=tuple(pod.key for pod in recreated_pods if find_owner(pod).kind == "Job"),
-        slow_pods={key: seconds for key, seconds in grace_seconds.items() if seconds > SLOW_SECONDS},
-    )
-
-
-def _has_outage(cluster: Cluster, owner: Owner, evicted_pods: Sequence[Pod]) -> bool:
-    """Return whether the evicted pods of a workload are all of its running pods, and no budget keeps one of them."""
-    if owner.kind in KINDS_WITHOUT_OUTAGE:
-        return False
-    running_count = cluster.pods.running_counts.get(owner, 0)
-    return len(evicted_pods) >= running_count and not _is_kept_running(cluster, evicted_pods[0])
-
-
-def _is_kept_running(cluster: Cluster, pod: Pod) -> bool:
-    """Return whether a PodDisruptionBudget that selects the pod requires at least one healthy pod."""
-    return any(
-        budget.status.desired_healthy > 0 and parse_budget_selector(budget.spec).matches(pod.metadata.labels)
-        for budget in cluster.list_in_namespace("pod_disruption_budgets", pod.metadata.namespace)
-    )
-
-
-def list_pods_with_local_data(pods: Iterable[Pod]) -> tuple[str, ...]:
-    """Return the keys of the pods whose emptyDir volumes are deleted with them."""
-    return tuple(pod.key for pod in pods if any(volume.empty_dir is not None for volume in pod.spec.volumes))
-
-
 def render_drain(nodes: Sequence[str], pods: Iterable[Pod]) -> str:
     """Return the command that drains the nodes, with no option but those without which kubectl would refuse.
 
@@ -422,15 +365,6 @@ def render_drain(nodes: Sequence[str], pods: Iterable[Pod]) -> str:
     if any(find_controller(pod.metadata) is None for pod in leaving_pods):
         options.append("--force")
     return render_command("drain", *nodes, *options)
-
-
-def list_pods_asking_to_stay(pods: Iterable[Pod]) -> tuple[str, ...]:
-    """Return the keys of the pods whose annotations ask autoscalers not to evict them."""
-    return tuple(
-        pod.key
-        for pod in pods
-        if pod.metadata.annotations.safe_to_evict == "false" or pod.metadata.annotations.do_not_disrupt == "true"
-    )
 
 
 class PodHomes(NamedTuple):

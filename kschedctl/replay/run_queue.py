@@ -65,9 +65,9 @@ def run_queue(cluster: Cluster, closed_loop: bool = False) -> QueueRun:
 def _report_gated_pods(loop: QueueReplay) -> dict[str, GatedPod]:
     """Build the reports on the gated pods in the queue, by pod key."""
     gated_pods = {}
-    for pod, _ in loop.queue:
+    for pod, _queue_name in loop.queue:
         if pod.gated:
-            _, status = loop.plugins.run_pre_enqueue(pod)
+            _plugin, status = loop.plugins.run_pre_enqueue(pod)
             report = GatedPod(pod.gating_plugin, status.code, status.reasons)
             gated_pods[loop.view.pods.objects[pod.position].key] = report
     return gated_pods

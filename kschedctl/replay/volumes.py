@@ -112,8 +112,10 @@ def find_confining_claim(view: Fork, pod: Pod) -> ConfiningClaim | None:
             if len(rows) < len(view.nodes) and (rows or domain):
                 nodes = tuple(view.nodes.names[row] for row in rows)
                 return ConfiningClaim(claim, nodes, domain, _list_other_users(view, claim, pod))
-        elif _waits_for_first_consumer(listers, claim) and (node := claim.metadata.annotations.get(SELECTED_NODE)):
-            return ConfiningClaim(claim, (node,), "", _list_other_users(view, claim, pod))
+        elif _waits_for_first_consumer(listers, claim):
+            selected_node = claim.metadata.annotations.get(SELECTED_NODE)
+            if selected_node:
+                return ConfiningClaim(claim, (selected_node,), domain="", users=_list_other_users(view, claim, pod))
     return None
 
 

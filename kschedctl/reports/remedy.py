@@ -208,10 +208,11 @@ def sort_incomplete_and_costly_fixes_last(remedies: Iterable[Remedy]) -> tuple[R
     fewest_changes = min((len(remedy.kinds) for remedy in listed if not remedy.needs_values), default=0)
 
     def get_place(remedy: Remedy) -> int:
-        """Return the place of the remedy in the order: 0 for a small incomplete one, 3 for another incomplete one."""
-        if not remedy.needs_values:
-            return 2 if remedy.costs_more_pods_than_it_places else 1
-        return 0 if len(remedy.kinds) < fewest_changes else 3
+        """Return the place of the remedy in the order."""
+        if remedy.needs_values:
+            has_fewest_changes = len(remedy.kinds) < fewest_changes
+            return 0 if has_fewest_changes else 3
+        return 2 if remedy.costs_more_pods_than_it_places else 1
 
     return tuple(sorted(listed, key=get_place))
 

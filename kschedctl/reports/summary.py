@@ -291,11 +291,11 @@ def merge_eviction_harms(harms: Iterable[EvictionHarms]) -> EvictionHarms:
         return tuple(dict.fromkeys(name for names in lists for name in names))
 
     return EvictionHarms(
-        loses_data=join_distinct(each.loses_data for each in all_harms),
-        ask_to_stay=join_distinct(each.ask_to_stay for each in all_harms),
-        outages=join_distinct(each.outages for each in all_harms),
-        starting_over=join_distinct(each.starting_over for each in all_harms),
-        slow_pods={pod: seconds for each in all_harms for pod, seconds in each.slow_pods.items()},
+        loses_data=join_distinct(harm.loses_data for harm in all_harms),
+        ask_to_stay=join_distinct(harm.ask_to_stay for harm in all_harms),
+        outages=join_distinct(harm.outages for harm in all_harms),
+        starting_over=join_distinct(harm.starting_over for harm in all_harms),
+        slow_pods={pod: seconds for harm in all_harms for pod, seconds in harm.slow_pods.items()},
     )
 
 

@@ -199,9 +199,10 @@ class EventHandlers:
         return None
 
     def _iter_pod_update_events(self, change: ChangedObject, old: Pod, new: Pod) -> Iterator[Occurrence]:
-        """Yield the events of an updated pod. Being bound counts as an addition, losing a nomination as a deletion.
+        """Yield the events of an updated pod.
 
-        A waiting pod of another scheduler causes no events.
+        A pod that becomes bound counts as added, and a pod that loses its nomination also counts as deleted. A waiting
+        pod of another scheduler causes no events.
         """
         if old.spec.node_name:
             for action in self.list_pod_actions(change):
@@ -215,10 +216,10 @@ class EventHandlers:
                 yield Occurrence(self._build_event(UNSCHEDULABLE_POD, action, name), change, itself=True)
             nominated_node = old.status.nominated_node_name
             loses_nomination = bool(nominated_node) and nominated_node != new.status.nominated_node_name
-            if not loses_nomination:
-                return
-            if deletion := self._build_pod_deletion_event(ChangedObject(POD, old, new=None), old):
-                yield deletion
+            if loses_nomination:
+                deletion = self._build_pod_deletion_event(ChangedObject(POD, old, new=None), old)
+                if deletion:
+                    yield deletion
 
     def _is_responsible_for(self, pod: Pod) -> bool:
         """Return whether a profile serves the pod."""

@@ -331,6 +331,8 @@ def _find_registered_plugins(cluster: Cluster) -> Mapping[str, Declaration]:
 
 def build_snapshot_settings(gates: FeatureGates, profile_names: frozenset[str]) -> Settings:
     """Build the settings of a snapshot from the feature gates and the names of the scheduler's profiles."""
+    uses_label_keys = gates.enabled("MatchLabelKeysInPodTopologySpread")
+    merges_into_selector = gates.enabled("MatchLabelKeysInPodTopologySpreadSelectorMerge")
     return Settings(
         profile_names,
         Options(
@@ -342,8 +344,7 @@ def build_snapshot_settings(gates: FeatureGates, profile_names: frozenset[str]) 
             compared_requests=COMPARED_REQUESTS.at(gates.release),
         ),
         merge_affinity_label_keys=gates.enabled("MatchLabelKeysInPodAffinity"),
-        merge_spread_label_keys=gates.enabled("MatchLabelKeysInPodTopologySpread")
-        and gates.enabled("MatchLabelKeysInPodTopologySpreadSelectorMerge"),
+        merge_spread_label_keys=uses_label_keys and merges_into_selector,
         migrates_portworx=gates.enabled("CSIMigrationPortworx"),
         groups_of_groups=gates.enabled("CompositePodGroup"),
         policies_of_groups=gates.enabled("PodGroupPreemptionPolicy"),

@@ -103,9 +103,13 @@ class Fork:
         copied._tallies = {key: tally.copy() for key, tally in self._tallies.items()}
         copied._nominated_by_priority = dict(self._nominated_by_priority)
         copied.preempting = set(self.preempting)
-        copied._nominated_rows = copied._by_node = None
-        copied._columns, copied._shared_answers = {}, {}  # a trail of the same length does not mean the same moves
         copied.objects = self.objects.fork()
+
+        # Drop the caches that would be wrong once the forks differ, such as those that compare only the trail's length.
+        copied._nominated_rows = None
+        copied._by_node = None
+        copied._columns = {}
+        copied._shared_answers = {}
         return copied
 
     def without_nodes(self, removed: Bools) -> Fork:

@@ -268,10 +268,14 @@ def _decode_nodes(data: bytes) -> tuple[Node, ...]:
     images = [record.images[code] for code in codes.tolist()]
     ends = np.cumsum(counts, dtype=np.int64).tolist()
     starts = [0, *ends[:-1]] if ends else []
-    return tuple(
-        replace(node, status=replace(node.status, images=tuple(images[start:end]))) if start < end else node
-        for node, start, end in zip(record.nodes, starts, ends, strict=True)
-    )
+    nodes = []
+    for node, start, end in zip(record.nodes, starts, ends, strict=True):
+        if start == end:  # the node has no images
+            nodes.append(node)
+        else:
+            status = replace(node.status, images=tuple(images[start:end]))
+            nodes.append(replace(node, status=status))
+    return tuple(nodes)
 
 
 def _decode_struct_list(kind: str, data: bytes) -> tuple[Struct, ...]:

@@ -308,11 +308,8 @@ class Collector:
         If it cannot be read, record that its kind is incomplete. Otherwise, record a warning once per version.
         """
 
-        def add() -> None:
-            """Add the object in its known version."""
-            self._add_object(document, kind, place)
-
-        gap = read_newer_version(kind, document, add)
+        add_in_known_version = partial(self._add_object, document, kind, place)
+        gap = read_newer_version(kind, document, add_in_known_version)
         if gap is not None:
             self.left_out.setdefault(kind, gap)
             self.skipped[kind] += 1

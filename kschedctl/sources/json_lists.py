@@ -181,7 +181,7 @@ class ListReader:
         """
         checked_runs: list[tuple[str, Any]] = []
         start = self._index
-        for _, run in groupby(items, type):
+        for _type, run in groupby(items, type):
             same_kind_items = list(run)
             kind = get_item_kind(same_kind_items[0])
             objects = self._collector.prepare_items(kind, same_kind_items, partial(self._get_item_place, start))

@@ -20,7 +20,7 @@ from kschedctl.commands.remedies import pending_remedies, remedies
 from kschedctl.commands.simulate import simulate
 from kschedctl.commands.whatif import whatif
 from kschedctl.fixes.document import _build_eviction_cost
-from kschedctl.fixes.rollout_replay import RolloutResult
+from kschedctl.fixes.rollout_results import RolloutResult
 from kschedctl.fixes.trial.trials import RemedyTrial
 from kschedctl.render.page import Style
 from kschedctl.render.renderers import RENDERERS

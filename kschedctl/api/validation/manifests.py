@@ -160,17 +160,17 @@ def validate_cron_job(manifest: CronJob, options: ValidationOptions) -> Validati
 
     The name may have at most _MAX_CRON_JOB_NAME_LENGTH characters. The syntax of the schedule is not checked.
     """
-    path: Path = POD_TEMPLATE_PATHS["CronJob"][:-1]
+    job_spec_path: Path = POD_TEMPLATE_PATHS["CronJob"][:-1]  # the last step leads from the Job's spec to the template
     spec = manifest.spec.job_template.spec
     name = manifest.metadata.name
     yield from validate_object_meta(manifest.metadata, ("metadata",), names.validate_dns_subdomain)
     if not manifest.spec.schedule:
         yield required((*SPEC, "schedule"))
-    yield from _validate_job_spec(spec, path, options)
+    yield from _validate_job_spec(spec, job_spec_path, options)
     if spec.selector is not None:
-        yield invalid((*path, "selector"), spec.selector, "`selector` will be auto-generated")
+        yield invalid((*job_spec_path, "selector"), spec.selector, "`selector` will be auto-generated")
     if spec.manual_selector:
-        yield not_supported((*path, "manualSelector"), True, ("nil", "false"))
+        yield not_supported((*job_spec_path, "manualSelector"), True, ("nil", "false"))
     if len(name.encode()) > _MAX_CRON_JOB_NAME_LENGTH:
         yield invalid(("metadata", "name"), name, f"must be no more than {_MAX_CRON_JOB_NAME_LENGTH} characters")
 

@@ -176,7 +176,8 @@ def _validate_claim_source(claim: api.PodResourceClaim, path: Path) -> Validatio
     names_by_field = {field: getattr(claim, attribute) for attribute, field in _CLAIM_NAMES}
     source_names = {field: name for field, name in names_by_field.items() if name is not None}
     printed_claim = _PrintedClaim(claim.name, claim.resource_claim_name, claim.resource_claim_template_name)
-    if len(source_names) == 2:
+    has_both_sources = len(source_names) > 1
+    if has_both_sources:
         rule = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
         yield invalid(path, printed_claim, rule)
     if not source_names:

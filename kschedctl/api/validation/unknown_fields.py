@@ -386,7 +386,7 @@ def get_fields_by_type() -> dict[str, dict[str, str]]:
         type_name, *fields = line.split()
         type_by_field = {}
         for field in fields:
-            name, _, field_type = field.partition(":")
+            name, _colon, field_type = field.partition(":")
             type_by_field[name] = field_type
         fields_of_types[type_name.rstrip(":")] = type_by_field
     return fields_of_types

@@ -205,7 +205,7 @@ class ClusterSnapshot:
         view, rows = self._get_current_view()
         view_row = int(rows[row])
         if pre_filter.node_names is not None and view.nodes.names[view_row] not in pre_filter.node_names:
-            return FilterRejection(", ".join(sorted(pre_filter.narrowed_by)), ())
+            return FilterRejection(", ".join(sorted(pre_filter.narrowed_by)), reasons=())
         if filtered.first[view_row] < 0:
             return None
         plugin, status = filtered.find_first_rejection(view_row)
@@ -308,7 +308,7 @@ class ClusterSnapshot:
         The last outcomes are reused if the pod is equal and nothing has changed since. The filter outcome is None if
         PreFilter rejects the pod. Raises PluginError if a plugin returns an error.
         """
-        view, _ = self._get_current_view()
+        view = self._get_current_view().fork
         info_number = view.pods.get_info_number(position)
         change_count = len(view.trail)
         cached = self._cached_filtering

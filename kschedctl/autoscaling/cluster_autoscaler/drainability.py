@@ -229,7 +229,7 @@ def build_drain_plan(pods: Iterable[Pod], rules: Drainability) -> DrainPlan:
     for pod in pods:
         outcome = rules.decide_drain_outcome(pod)
         if isinstance(outcome, str):
-            return DrainPlan(tuple(moving), tuple(awaited), (pod, outcome))
+            return DrainPlan(tuple(moving), tuple(awaited), blocking=(pod, outcome))
         if outcome is DrainAction.AWAITED:
             awaited.append(pod)
         elif outcome is DrainAction.MOVES and not is_daemon_set_pod(pod):

@@ -55,7 +55,7 @@ class GrowingGroups:
         """
         groups = list(self._groups.values())
         options = self._node_groups.options
-        _, report = replay_scale_up(_mark_waiting_pods_unschedulable(cluster), groups, options, now=self._now)
+        _run, report = replay_scale_up(_mark_waiting_pods_unschedulable(cluster), groups, options, now=self._now)
         causes: dict[str, tuple[str, ...]] = {}
         for gap in report.template_gaps:
             for pod in gap.pods:

@@ -63,7 +63,7 @@ def list_placed_and_unschedulable_pods(pods: PodTable, rows: Iterable[int], opti
     template_indexes = pods.template.tolist()
     node_names = pods.node.values
     node_codes = pods.node.codes.tolist()
-    lists = PodLists([], [])
+    lists = PodLists(placed=[], unschedulable=[])
     for row in rows:
         facts = template_facts[template_indexes[row]]
         if facts is None:  # the pods of this template have ended

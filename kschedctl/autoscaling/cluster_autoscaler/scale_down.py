@@ -314,12 +314,12 @@ class ScaleDownPlan:
         assert group is not None
         if not reason and sizes[group.id] <= group.min:
             reason = "NodeGroupMinSizeReached"
-        if not reason and limits.find_exceeded_limits(group.id, node, 1):
+        if not reason and limits.find_exceeded_limits(group.id, node, count=1):
             reason = "MinimalResourceLimitExceeded"
         if reason:
             self.reasons[node.metadata.name] = reason
             return False
-        limits.charge_nodes(group.id, node, 1)
+        limits.charge_nodes(group.id, node, count=1)
         sizes[group.id] -= 1
         return True
 

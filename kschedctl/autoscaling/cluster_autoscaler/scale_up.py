@@ -85,7 +85,9 @@ def scale_up(
     ``begin`` reports progress. Invalid groups and options are left out and reported as ``faults``. Raises InputError
     for an invalid ``now``.
     """
-    _, report = replay_scale_up(cluster, node_groups, options, now=now, active_scale_ups=active_scale_ups, begin=begin)
+    _run, report = replay_scale_up(
+        cluster, node_groups, options, now=now, active_scale_ups=active_scale_ups, begin=begin
+    )
     return report
 
 
@@ -485,7 +487,7 @@ class ScaleUpRun:
         similar_groups = [
             similar
             for similar in self._find_similar_groups(best.group, growable)
-            if not tracker.find_exceeded_limits(similar.id, loop.templates[similar.id].node, 1)
+            if not tracker.find_exceeded_limits(similar.id, loop.templates[similar.id].node, count=1)
         ]
         for increase in balance_increases([best.group, *similar_groups], count):
             group = increase.group

@@ -127,9 +127,9 @@ class _PatternDefeatingSort:
         middle = start + length // 4 * 2
         first_shift, second_shift, third_shift = XORSHIFT
         for place in (middle - 1, middle, middle + 1):
-            draw ^= draw << first_shift & WORD
+            draw ^= (draw << first_shift) & WORD
             draw ^= draw >> second_shift
-            draw ^= draw << third_shift & WORD
+            draw ^= (draw << third_shift) & WORD
             offset = draw & mask  # less than twice the length
             if offset >= length:
                 offset -= length

@@ -283,7 +283,7 @@ class _ObstacleSearch:
         pod are stored in ``sufficient_limits``.
         """
         pool = self.template.pool
-        remaining = self.setting.compute_remaining_limits((), [pool]).get(pool.metadata.name)
+        remaining = self.setting.compute_remaining_limits(without=(), pools=[pool]).get(pool.metadata.name)
         if remaining is None:
             return None
         unlimited = replace(pool, spec=replace(pool.spec, limits=None))

@@ -148,11 +148,10 @@ def _find_last_karpenter_event(cluster: Cluster, pod: Pod, message: str) -> Last
     if not pod_events:
         return None
     last = max(pod_events, key=get_last_time)
-    agrees = (
-        not message
-        if last.reason == NOMINATED
-        else _split_failure_message(last.message) == _split_failure_message(message)
-    )
+    if last.reason == NOMINATED:
+        agrees = not message
+    else:
+        agrees = _split_failure_message(last.message) == _split_failure_message(message)
     return LastAutoscalerEvent(last.message, get_last_time(last), agrees)
 
 

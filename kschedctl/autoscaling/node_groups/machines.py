@@ -120,6 +120,8 @@ def _iter_annotated_options(meta: ObjectMeta) -> Iterator[tuple[str, float]]:
     """
     prefix = f"{CLUSTER_API}/autoscaling-options-"
     for key, value in meta.annotations.items():
+        if not key.startswith(prefix):
+            continue
         option = key.removeprefix(prefix)
         if option in OPTIONS:
             yield option, float(value)
@@ -154,7 +156,7 @@ def _map_nodes_by_group(cluster: Cluster) -> dict[str, list[str]]:
             assign_once(machine.status.node_ref.name, _find_machine_group(machine, group_of_set))
 
     # nodes with an annotation that names their MachineSet
-    group_by_set_name = {name: group for (_, name), group in group_of_set.items()}
+    group_by_set_name = {name: group for (_namespace, name), group in group_of_set.items()}
     for node in cluster.nodes:
         owner_name = node.metadata.annotations.get(f"{CLUSTER_API}/owner-name", "")
         assign_once(node.metadata.name, group_by_set_name.get(owner_name, ""))

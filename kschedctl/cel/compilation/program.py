@@ -256,12 +256,14 @@ class Planner:
             frame[COST] += costs.LIST
             if not optional:
                 return [run_element(frame) for run_element in runs]
-            values = ((i, run_element(frame)) for i, run_element in enumerate(runs))
-            return [
-                unwrap_entry(value) if i in optional else value
-                for i, value in values
-                if i not in optional or is_present(value)
-            ]
+            values = []
+            for i, run_element in enumerate(runs):
+                value = run_element(frame)
+                if i not in optional:
+                    values.append(value)
+                elif is_present(value):
+                    values.append(unwrap_entry(value))
+            return values
 
         step = Computation(run)
         return precompute_constant(step) if all(step.constant for step in steps) else step

@@ -124,7 +124,13 @@ def flatten(values: list[Value], depth: int = 1) -> list[Value]:
         if not any(isinstance(value, list) for value in values):
             break
         spend_work(sum(len(value) if isinstance(value, list) else 1 for value in values))
-        values = [item for value in values for item in (value if isinstance(value, list) else [value])]
+        flattened = []
+        for value in values:
+            if isinstance(value, list):
+                flattened += value
+            else:
+                flattened.append(value)
+        values = flattened
     return values
 
 

@@ -218,8 +218,11 @@ def _build_arithmetic_overloads() -> dict[str, Callable[..., Value]]:
         "/": (divide, numbers),
         "%": (modulo, ("int", "uint")),
     }
-    table = {f"_{sign}_({t}, {t}) {t}": operation for sign, (operation, types) in operators.items() for t in types}
-    return table | {
+    overloads = {}
+    for sign, (operation, types) in operators.items():
+        for name in types:
+            overloads[f"_{sign}_({name}, {name}) {name}"] = operation
+    return overloads | {
         "_+_(duration, timestamp) timestamp": add,
         "_+_(timestamp, duration) timestamp": add,
         "_-_(timestamp, duration) timestamp": subtract,

@@ -23,7 +23,7 @@ from kschedctl.replay.controllers.budget_fixes import (
     find_strict_budgets,
 )
 from kschedctl.replay.controllers.eviction import Evictions
-from kschedctl.replay.node_drain import KINDS_NOT_EVICTED
+from kschedctl.replay.eviction_harms import KINDS_NOT_EVICTED
 from kschedctl.reports.findings import Finding
 from kschedctl.scheduler.engine.preemption.budgets import get_budget_key
 from kschedctl.scheduler.simulation.simulation import Simulation

@@ -37,7 +37,8 @@ from kschedctl.commands.consolidate.safety import (
     simulate_zone_losses,
 )
 from kschedctl.fixes.search import count_affordable_replays
-from kschedctl.replay.node_drain import KINDS_NOT_EVICTED, find_eviction_harms, render_drain
+from kschedctl.replay.eviction_harms import KINDS_NOT_EVICTED, find_eviction_harms
+from kschedctl.replay.node_drain import render_drain
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, WorkerPool, Workers, open_worker_pool
 from kschedctl.replay.pools import (
     Pools,
@@ -509,7 +510,7 @@ class ConsolidationRun:
             CORDONED: is_cordoned,
             "of the control plane": is_control_plane,
             "not ready or not initialized": is_unready,
-            "nominated for a pod that preempts": is_nominated,
+            "nominated for a preempting pod": is_nominated,
             OF_ANOTHER_POOL: ~is_in_pool,
         }
         return {reason: np.flatnonzero(nodes).tolist() for reason, nodes in mask_by_reason.items() if nodes.any()}

@@ -31,7 +31,7 @@ from kschedctl.descheduling.policy import DEFAULT_POLICY, PROFILE_NAME, Deschedu
 from kschedctl.descheduling.seen_pods import SeenPods
 from kschedctl.replay import kubectl
 from kschedctl.replay.controllers.job_failures import find_job_name
-from kschedctl.replay.node_drain import find_eviction_harms
+from kschedctl.replay.eviction_harms import find_eviction_harms
 from kschedctl.replay.parallel import NO_PROGRESS, Progress
 from kschedctl.replay.pools import compare_pools
 from kschedctl.replay.shared_cluster import build_cluster_basis
@@ -69,7 +69,7 @@ def rebalance(
         rounds: the maximum number of rounds.
         seed: decides between equally good nodes.
         now: the time from which the ages of pods are computed, by default the time when the cluster was read.
-        progress: is told how many rounds are done.
+        progress: receives the number of finished rounds.
 
     >>> import kschedctl
     >>> nodes = [{"kind": "Node", "metadata": {"name": name}} for name in ("n1", "n2")]

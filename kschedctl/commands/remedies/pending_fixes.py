@@ -34,7 +34,7 @@ from kschedctl.fixes.ranking import (
     gives_up_guarantees,
     harms_nobody,
 )
-from kschedctl.fixes.rollout_replay import RolloutResult
+from kschedctl.fixes.rollout_results import RolloutResult
 from kschedctl.fixes.search import RemedyCriteria, count_affordable_replays
 from kschedctl.fixes.trial.changes import EditedObject, Fix, apply_fixes, build_object_reader
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price

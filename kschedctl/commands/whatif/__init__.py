@@ -49,7 +49,8 @@ from kschedctl.replay.controllers.job_failures import JobFailures
 from kschedctl.replay.controllers.manifests import build_error_names, locate_errors
 from kschedctl.replay.controllers.workload_change import WorkloadChange
 from kschedctl.replay.edits import find_pods_on_nodes, select_pods
-from kschedctl.replay.node_drain import NodeDrain, find_eviction_harms
+from kschedctl.replay.eviction_harms import find_eviction_harms
+from kschedctl.replay.node_drain import NodeDrain
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers, compute_spreads, run_seeds
 from kschedctl.replay.placements import MissingObjects, report_evictions
 from kschedctl.replay.scenarios import (
@@ -222,6 +223,7 @@ class ScenarioRun:
             blocked=tuple(effect.blocked),
             returned=tuple(effect.returned),
             not_drained=tuple(effect.not_drained),
+            preempted=settled.preempted,
         )
         self.steps.append(report)
 
@@ -790,6 +792,12 @@ def _find_owned_pod(cluster: Cluster, key: str) -> Pod | None:
     return pod
 
 
+def _has_node(cluster: Cluster, pod: Pod) -> bool:
+    """Return whether the pod exists in the cluster and has a node there."""
+    current_pod = cluster.pod(pod.metadata.namespace, pod.metadata.name)
+    return current_pod is not None and bool(current_pod.spec.node_name)
+
+
 class _CreatedPods(NamedTuple):
     """The pods that a run creates or recreates. Such pods pass admission."""
 
@@ -850,6 +858,7 @@ def _build_what_if_report(question: Question, seed: int, before: SettledCluster,
         seed=seed,
         pending=(len(before.waiting), len(after.waiting)),
         waiting=len(waiting_before_run),
+        waiting_placed=sum(_has_node(before.cluster, pod) for pod in waiting_before_run),
         steps=tuple(run.steps),
         changes=changes,
         balance=tuple(compare_zones(before.cluster, after.cluster)),

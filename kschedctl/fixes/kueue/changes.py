@@ -87,7 +87,8 @@ def _set_document_fields(document: Any, operations: Iterable[Operation]) -> Any:
     Missing objects on the way to a field are created.
     """
     for operation in operations:
-        *parent_keys, last_key = (_unescape_pointer_part(part) for part in str(operation["path"]).split("/")[1:])
+        _root, *pointer_parts = str(operation["path"]).split("/")
+        *parent_keys, last_key = map(_unescape_pointer_part, pointer_parts)
         container = document
         for key in parent_keys:
             container = container[int(key)] if isinstance(container, list) else container.setdefault(key, {})

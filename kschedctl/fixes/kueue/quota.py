@@ -183,7 +183,7 @@ def _build_quota_raise_proposal(trials: AdmissionTrials, field: _QuotaField, rai
     queue_and_info = _find_queue_and_requests(trials, trials.baseline)
     if queue_and_info is None:
         return None
-    cached, _ = queue_and_info
+    cached, _info = queue_and_info
     queue = next(queue for queue in trials.cluster.cluster_queues if queue.metadata.name == cached.name)
     operations, phrases = [], []
     for key, amount in raises.items():

@@ -43,6 +43,16 @@ class ObjectEdit(NamedTuple):
     like: str = ""
     """The name of the node, or the key of the pod, of which a new object is a copy."""
 
+    @classmethod
+    def create(cls, obj: Any, like: str = "") -> ObjectEdit:
+        """Return the edit that creates the API object, or replaces the object with its key."""
+        return cls(ObjectKey.of(obj), lambda _: obj, like)
+
+    @classmethod
+    def delete(cls, key: ObjectKey) -> ObjectEdit:
+        """Return the edit that deletes the object with this key."""
+        return cls(key, lambda _: None)
+
 
 class ClaimRecreation(NamedTuple):
     """A claim that a fix deletes and creates again with changes."""

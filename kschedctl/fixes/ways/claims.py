@@ -100,9 +100,15 @@ def with_size(claim: PersistentVolumeClaim, size: str) -> PersistentVolumeClaim:
     return replace(claim, spec=replace(claim.spec, resources=resources))
 
 
-def adapt_claim_to_volume(
-    claim: PersistentVolumeClaim, volume: PersistentVolume
-) -> tuple[PersistentVolumeClaim, tuple[str, ...]]:
+class AdaptedClaim(NamedTuple):
+    """A claim that was changed so that a volume satisfies it."""
+
+    claim: PersistentVolumeClaim
+    differences: tuple[str, ...]
+    """A description of each change."""
+
+
+def adapt_claim_to_volume(claim: PersistentVolumeClaim, volume: PersistentVolume) -> AdaptedClaim:
     """Return the claim, changed so that the volume satisfies it, and a description of each change."""
     adapted = claim
     differences = []
@@ -134,7 +140,7 @@ def adapt_claim_to_volume(
     if (spec.volume_attributes_class_name or "") != (volume.spec.volume_attributes_class_name or ""):
         spec = replace(spec, volume_attributes_class_name=volume.spec.volume_attributes_class_name)
         differences.append(f"VolumeAttributesClass {volume.spec.volume_attributes_class_name or 'none'}")
-    return replace(adapted, spec=spec), tuple(differences)
+    return AdaptedClaim(replace(adapted, spec=spec), tuple(differences))
 
 
 def describe_lost_storage(claim: PersistentVolumeClaim, new_claim: PersistentVolumeClaim) -> str:

@@ -139,13 +139,8 @@ def _iter_missing_claim_fixes(trial_node: TrialNode, reference: PodResourceClaim
     for rank, class_ in enumerate(cluster.device_classes[:MOST_CLASSES]):
         new_claim = ResourceClaim(ObjectMeta(name, namespace), _build_single_device_spec(class_.metadata.name))
         key = ObjectKey.of(new_claim)
-        edits = (ObjectEdit(key, _build_creation_change(new_claim)),)
+        edits = (ObjectEdit.create(new_claim),)
         yield _build_claim_creation_fix(key, new_claim, class_.metadata.name, edits, cost=CREATE + rank)
-
-
-def _build_creation_change(new_object: Struct) -> Callable[[object], Struct]:
-    """Return a function for an edit that creates the object, or replaces an existing object with it."""
-    return lambda _: new_object
 
 
 def _build_claim_creation_fix(
@@ -233,7 +228,7 @@ def _iter_claim_generation_fixes(
         spec = _build_single_device_spec(class_.metadata.name)
         new_template = ResourceClaimTemplate(ObjectMeta(template_name, namespace), ResourceClaimTemplateSpec(spec=spec))
         key = ObjectKey.of(new_template)
-        template_edit = ObjectEdit(key, _build_creation_change(new_template))
+        template_edit = ObjectEdit.create(new_template)
         edits = (template_edit, *_build_claim_creation_edits(pod, reference, spec))
         yield _build_claim_creation_fix(key, new_template, class_.metadata.name, edits, CREATE + rank)
 
@@ -263,7 +258,7 @@ def _build_claim_creation_edits(
         status = replace(current.status, resource_claim_statuses=statuses)
         return replace(current, spec=replace(current.spec, resource_claims=claims), status=status)
 
-    return (ObjectEdit(ObjectKey.of(claim), lambda _: claim), *build_pod_edits(pod, change))
+    return (ObjectEdit.create(claim), *build_pod_edits(pod, change))
 
 
 # -- claims to recreate ----------------------------------------------------------------------------------------------
@@ -366,7 +361,7 @@ def build_spec_change_fix(
             ObjectMeta(template_name, key.namespace), ResourceClaimTemplateSpec(spec=new_claim.spec)
         )
         template_key = ObjectKey.of(new_template)
-        edits = (ObjectEdit(template_key, _build_creation_change(new_template)), *edits)
+        edits = (ObjectEdit.create(new_template), *edits)
         create_template = kubectl.render_apply(kubectl.build_manifest(template_key, new_template))
         commands = (create_template, kubectl.render_delete(key))
         text = f"create {template_key} and recreate the pod's claim{text_end}"

@@ -378,4 +378,4 @@ def _iter_device_class_replacement_fixes(
 
 def _build_class_creation_edit(new_class: DeviceClass) -> ObjectEdit:
     """Return the edit that creates the DeviceClass."""
-    return ObjectEdit(ObjectKey.of(new_class), lambda _: new_class)
+    return ObjectEdit.create(new_class)

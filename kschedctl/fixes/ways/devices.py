@@ -72,7 +72,7 @@ def _iter_device_release_fixes(trial_node: TrialNode) -> Iterator[Fix]:
         if held_count:
             holders.append((held_count, claim))
     holders.sort(key=lambda holder: holder[0])
-    for _, claim in holders[:MOST_HOLDERS]:
+    for _held_count, claim in holders[:MOST_HOLDERS]:
         yield from _iter_claim_release_fixes(trial_node, claim)
 
 
@@ -187,7 +187,7 @@ def _iter_device_taint_removal_fixes(trial_node: TrialNode, taint_text: str) -> 
             )
 
     # Taints that drivers set in the ResourceSlices of the node
-    visible_pools = {(driver, pool) for driver, pool, _ in _find_visible_devices(trial_node)}
+    visible_pools = {(driver, pool) for driver, pool, _device in _find_visible_devices(trial_node)}
     for resource_slice in view.objects.of("ResourceSlice"):
         key = ObjectKey.of(resource_slice)
         spec = resource_slice.spec

@@ -108,8 +108,7 @@ def _iter_volume_detach_fixes(trial_node: TrialNode, limit: DriverLimit) -> Iter
             continue
         text = f"detach volume {volume.metadata.name} from node {node_name}, where no pod uses it"
         key = ObjectKey.of(attachment)
-        # None deletes the VolumeAttachment
-        edits = (ObjectEdit(key, lambda _: None),)
+        edits = (ObjectEdit.delete(key),)
         command = kubectl.render_delete(key)
         weakens = "if the node still has the volume mounted, the data may be damaged"
         name = volume.metadata.name

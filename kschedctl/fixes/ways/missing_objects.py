@@ -191,7 +191,7 @@ def _iter_claim_creation_fixes_by_volume(trial_node: TrialNode, claim: Persisten
         name = volume.metadata.name
         size = str(volume.spec.capacity.get("storage", "0"))
         sized_claim = replace(claim, spec=replace(claim.spec, resources=_build_storage_request(size)))
-        new_claim, _ = adapt_claim_to_volume(sized_claim, volume)
+        new_claim = adapt_claim_to_volume(sized_claim, volume).claim
         bind, volume_edit = build_claim_binding(new_claim, volume, storage)
         key = ObjectKey.of(new_claim)
         class_name = get_claim_class(new_claim) or "none"
@@ -223,7 +223,7 @@ def _measure_volume_size(volume: PersistentVolume) -> int:
 
 def _build_claim_creation_edit(new_claim: PersistentVolumeClaim) -> ObjectEdit:
     """Return the edit that creates the claim."""
-    return ObjectEdit(ObjectKey.of(new_claim), lambda _: new_claim)
+    return ObjectEdit.create(new_claim)
 
 
 def _iter_lost_or_deleted_claim_fixes(trial_node: TrialNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
@@ -362,11 +362,10 @@ def build_class_change(class_name: str) -> Callable[[PersistentVolumeClaim], Per
 def _build_storage_class_copy_fix(model: StorageClass, name: str) -> Fix:
     """Build the fix that creates a StorageClass of this name as a copy of the model."""
     new_class = replace(model, metadata=ObjectMeta(name))
-    key = ObjectKey.of(new_class)
     model_name = model.metadata.name
     text = f"create StorageClass {name}, like {model_name} (provisioner {model.provisioner}, WaitForFirstConsumer)"
     commands = (kubectl.render_copy(ObjectKey.of(model), name),)
-    edits = (ObjectEdit(key, lambda _: new_class),)
+    edits = (ObjectEdit.create(new_class),)
     return Fix(
         kind=FixKind.CREATE_STORAGE_CLASS,
         target=(name, model_name),

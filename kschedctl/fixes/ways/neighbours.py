@@ -277,7 +277,7 @@ def _describe_move_loss(cluster: Cluster, pod: Pod) -> tuple[str, Price | None]:
     The price is None, which stands for the usual price of a move, unless data, the identity of a StatefulSet's pod, or
     the wish not to be evicted are at stake.
     """
-    from kschedctl.replay.node_drain import find_eviction_harms  # noqa: PLC0415 - few pods can be evicted
+    from kschedctl.replay.eviction_harms import find_eviction_harms  # noqa: PLC0415 - few pods can be evicted
 
     harms = find_eviction_harms(cluster, [pod])
     volumes = pod.spec.volumes

@@ -105,7 +105,7 @@ def _build_named_volume_fix(trial_node: TrialNode, claim: PersistentVolumeClaim,
         claim_edits = (ObjectEdit(key, _mark_claim_bound),)
     elif BIND_COMPLETED not in claim.metadata.annotations:
         claim_edits = (ObjectEdit(key, lambda current: bind_claim(current, name)),)
-    volume_edit = ObjectEdit(ObjectKey.of(bound_volume), lambda _: bound_volume)
+    volume_edit = ObjectEdit.create(bound_volume)
     return _build_volume_creation_fix(trial_node, claim, volume, (*claim_edits, volume_edit))
 
 
@@ -426,7 +426,7 @@ def _build_new_storage_pool_fix(
     text = (
         f"add storage of class {class_name} for {topology}: the claim needs {size}, but the driver publishes none there"
     )
-    edits = (ObjectEdit(ObjectKey.of(new_pool), lambda _: new_pool),)
+    edits = (ObjectEdit.create(new_pool),)
     return Fix(
         kind=FixKind.RAISE_CAPACITY,
         target=(ObjectKey.of(new_pool), size),

@@ -114,7 +114,7 @@ def _build_agent_priority_class_fix(pod: Pod, cluster: Cluster) -> Fix:
         return set_priority_class(current, AGENT_CLASS_NAME, new_cluster)
 
     key = ObjectKey.of(new_class)
-    edits = (ObjectEdit(key, lambda _: new_class), *build_pod_edits(pod, change))
+    edits = (ObjectEdit.create(new_class), *build_pod_edits(pod, change))
     own_priority = pod.spec.priority or 0
     priorities = f"priority {AGENT_CLASS_VALUE:,} instead of {own_priority:,}"
     text = f"create PriorityClass {AGENT_CLASS_NAME} ({priorities}) and use it"

@@ -256,7 +256,7 @@ def _iter_toleration_corrections(trial_node: TrialNode, taint: Taint) -> Iterato
         if has_value:
             corrected = Toleration(taint.key, "Equal", taint.value, effect)
         else:
-            corrected = Toleration(taint.key, "Exists", "", effect)
+            corrected = Toleration(taint.key, "Exists", effect=effect)
 
         if likeness is Likeness.IN_KEY:
             change_text = f"key {toleration.key} to key {corrected.key}"

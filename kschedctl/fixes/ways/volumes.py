@@ -153,7 +153,7 @@ def _rank_volumes(trial_node: TrialNode, claim: PersistentVolumeClaim) -> list[P
         """Return the sort key of the volume, smallest for the most suitable."""
         rows = storage.topology.find_reachable_rows(volume.spec.node_affinity)
         is_reachable = trial_node.row is None or trial_node.row in rows
-        _, differences = adapt_claim_to_volume(claim, volume)
+        differences = adapt_claim_to_volume(claim, volume).differences
         must_be_released = volume.spec.claim_ref is not None
         change_count = len(differences) + (1 if must_be_released else 0)
         size = to_billionths(parse_volume_storage(volume))
@@ -199,7 +199,7 @@ def _iter_volume_use_fixes(
 
     def change(current: PersistentVolumeClaim) -> PersistentVolumeClaim:
         """Return the claim reset and adapted to the volume."""
-        new_claim, _ = adapt_claim_to_volume(reset_claim(current), volume)
+        new_claim = adapt_claim_to_volume(reset_claim(current), volume).claim
         return bind(new_claim) if bind else new_claim
 
     name = volume.metadata.name

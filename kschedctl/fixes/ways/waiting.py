@@ -110,7 +110,7 @@ def _describe_long_wait(pods: Sequence[Pod]) -> str:
 def build_deletion_edits(view: Fork, pod: Pod) -> tuple[ObjectEdit, ...]:
     """Return the edits that delete the pod, release its ResourceClaims, and detach volumes that only it uses."""
     return (
-        ObjectEdit(ObjectKey.of(pod), lambda _: None),
+        ObjectEdit.delete(ObjectKey.of(pod)),
         *_iter_claim_release_edits(view, pod),
         *iter_detach_edits(view, pod),
     )
@@ -122,8 +122,7 @@ def _iter_claim_release_edits(view: Fork, pod: Pod) -> Iterator[ObjectEdit]:
     for claim in release_claims(view.objects.of("ResourceClaim"), user):
         controller = find_controller(claim.metadata)
         if controller is not None and controller.uid == pod.metadata.uid:
-            # None deletes the claim
-            yield ObjectEdit(ObjectKey.of(claim), lambda _: None)
+            yield ObjectEdit.delete(ObjectKey.of(claim))
         else:
             yield ObjectEdit(ObjectKey.of(claim), lambda current: _remove_reservation(current, user))
 
@@ -156,8 +155,7 @@ def iter_detach_edits(view: Fork, pod: Pod) -> Iterator[ObjectEdit]:
         if attachment.spec.node_name != pod.spec.node_name or volume is None or volume.spec.csi is None:
             continue
         if AttachedVolume(attachment.spec.attacher, volume.spec.csi.volume_handle) in unshared_volumes:
-            # None deletes the VolumeAttachment
-            yield ObjectEdit(ObjectKey.of(attachment), lambda _: None)
+            yield ObjectEdit.delete(ObjectKey.of(attachment))
 
 
 def find_attached_volumes(view: Fork, position: Position) -> list[AttachedVolume]:

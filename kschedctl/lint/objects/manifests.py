@@ -234,7 +234,9 @@ def find_release_namespaces(manifests: Iterable[tuple[JsonObject, Location]]) ->
         if is_in_release_namespace and isinstance(namespace, str) and namespace:
             namespaces_by_release[get_helm_release(place)].add(namespace)
     return {
-        release: next(iter(namespaces)) for release, namespaces in namespaces_by_release.items() if len(namespaces) == 1
+        release: namespace
+        for release, (namespace, *other_namespaces) in namespaces_by_release.items()
+        if not other_namespaces
     }
 
 
@@ -342,17 +344,18 @@ def _iter_pod_templates(spec: JsonObject) -> Iterator[_PodFields]:
         if isinstance(value, list):
             unvisited += [((*path, i), item, outer_replicas) for i, item in enumerate(value)][::-1]
         elif isinstance(value, dict):
+            replicas = outer_replicas * _read_replica_count(value)
+            replicas_of_nested_values = outer_replicas
             for key in _TEMPLATES:
                 template = value.get(key)
                 if not isinstance(template, dict):
                     continue
-                replicas = outer_replicas * _read_replica_count(value)
                 if _is_pod_template(template):
                     yield _PodFields((*path, key, "spec"), template["spec"], object_at(template, "metadata"), replicas)
                 else:  # it may contain templates, whose replicas multiply
-                    outer_replicas = replicas
+                    replicas_of_nested_values = replicas
             nested_values = [(key, inner) for key, inner in value.items() if isinstance(inner, dict | list)]
-            unvisited += [((*path, key), inner, outer_replicas) for key, inner in reversed(nested_values)]
+            unvisited += [((*path, key), inner, replicas_of_nested_values) for key, inner in reversed(nested_values)]
 
 
 def _is_pod_template(value: JsonObject) -> bool:

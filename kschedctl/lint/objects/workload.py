@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
@@ -38,6 +38,21 @@ _TYPE_WORDS = {
 """msgspec's names of types -> plain words."""
 SERVING_KINDS = frozenset({"ReplicationController", "ReplicaSet", "Deployment", "StatefulSet", "Rollout"})
 """Kinds that keep a number of pods running."""
+
+
+class RolloutLimits(NamedTuple):
+    """How many pods a rollout may create beyond the replicas, and how many it may remove before new ones run."""
+
+    surge: int
+    unavailable: int
+
+    @property
+    def must_start_new_pod_first(self) -> bool:
+        """True if no old pod may stop before a new pod runs."""
+        return self.surge > 0 and not self.unavailable
+
+
+_NO_SURGE = RolloutLimits(surge=0, unavailable=1)
 
 
 class _EmptyDir(api.Struct, frozen=True):
@@ -175,20 +190,20 @@ class Workload:
         """Return whether a selector matches the labels of the pods."""
         return selector.matches(self.labels)
 
-    def compute_surge_and_unavailable(self) -> tuple[int, int]:
-        """Return maxSurge and maxUnavailable as pod counts, (0, 1) unless this is a Deployment with rolling updates.
+    def compute_rollout_limits(self) -> RolloutLimits:
+        """Return maxSurge and maxUnavailable as pod counts: 0 and 1 unless this is a Deployment with rolling updates.
 
         maxSurge is rounded up, and maxUnavailable is rounded down. If both are 0, one pod may be unavailable. Upstream:
         ResolveFenceposts in pkg/controller/deployment/util (v1.36).
         """
         if self.kind != "Deployment" or self.strategy.type == "Recreate":
-            return 0, 1
+            return _NO_SURGE
         rolling, count = self.strategy.rolling_update, self.replicas or 0
         surge = resolve_int_or_percent("25%" if rolling.max_surge is None else rolling.max_surge, count, round_up=True)
         unavailable = resolve_int_or_percent(
             "25%" if rolling.max_unavailable is None else rolling.max_unavailable, count, round_up=False
         )
-        return (surge, unavailable) if surge or unavailable else (0, 1)
+        return RolloutLimits(surge, unavailable) if surge or unavailable else _NO_SURGE
 
 
 def resolve_int_or_percent(value: object, total: int, *, round_up: bool) -> int:

@@ -86,14 +86,16 @@ def _find_references_to_other_namespaces(
     """
     references = [reference for reference in references if reference.name and reference.subject.namespace]
     referenced_objects = {(reference.kind, reference.target_namespace, reference.name) for reference in references}
-    for subject, path, kind, name, _ in references:
+    for reference in references:
+        kind, name, own_namespace = reference.kind, reference.name, reference.subject.namespace
         namespaces = context.find_namespaces(kind, name)
-        if len(namespaces) != 1 or namespaces == [subject.namespace]:
+        if len(namespaces) != 1 or namespaces == [own_namespace]:
             continue
         (namespace,) = namespaces
-        if (kind, namespace, name) in referenced_objects or context.may_have_unknown_pods([subject.namespace]):
+        if (kind, namespace, name) in referenced_objects or context.may_have_unknown_pods([own_namespace]):
             continue
-        yield subject.build_problem(path, f'{kind} "{name}" exists only in namespace {namespace}')
+        message = f'{kind} "{name}" exists only in namespace {namespace}'
+        yield reference.subject.build_problem(reference.path, message)
 
 
 _KNOWN_SCHEDULERS = ("default-scheduler", "volcano", "yunikorn", "kai-scheduler", "koord-scheduler", "run-ai-scheduler")
@@ -378,7 +380,7 @@ def find_uncreated_namespaces(context: LintContext) -> Iterator[Problem]:
 
         is_missing = existing_names and name not in existing_names and context.cluster is None
         if reference.is_needed and is_missing:
-            yield reference.subject.build_problem(reference.path, message, "")
+            yield reference.subject.build_problem(reference.path, message)
 
 
 def _find_similar_namespace(context: LintContext, reference: _NamespaceReference, existing_names: set[str]) -> str:

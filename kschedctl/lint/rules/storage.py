@@ -76,7 +76,7 @@ def find_rollouts_that_share_a_volume(context: LintContext) -> Iterator[Problem]
     Only claims that one pod or one node at a time can use are considered.
     """
     for workload in context.workloads:
-        surge, _ = workload.compute_surge_and_unavailable()
+        surge = workload.compute_rollout_limits().surge
         if workload.highest_replicas != 1 or not surge:
             continue
         for i, claim in context.iter_claims(workload):
@@ -243,7 +243,8 @@ def _find_problem_with_static_class(
     A class is static if nothing provisions volumes of it. Yields nothing if no volume is available.
     """
     class_name = claim.spec.storage_class_name
-    available = [v for v in volumes if v.spec.storage_class_name == class_name and _is_volume_available(v)]
+    volumes_of_class = [volume for volume in volumes if volume.spec.storage_class_name == class_name]
+    available = list(filter(_is_volume_available, volumes_of_class))
     mismatches = list(filter(None, (_find_claim_volume_mismatch(claim, volume) for volume in available)))
     has_matching_volume = len(mismatches) < len(available)
     if not available or has_matching_volume:

@@ -251,7 +251,7 @@ class _StateHistory:
                 reserved.setdefault(condition.since, []).append(key)
 
         # Their order is part of the state, since candidates for preemption are sorted by this time
-        order = tuple(frozenset(keys) for _, keys in sorted(reserved.items()))
+        order = tuple(frozenset(keys) for _reserved_at, keys in sorted(reserved.items()))
         queues = hash(tuple(map(self._build_waiting_state_key, self._replay.queues.pending)))
         state = hash((self._total, order, queues))
         is_repeated = state in self._seen

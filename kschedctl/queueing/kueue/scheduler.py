@@ -308,7 +308,7 @@ class AdmissionScheduler:
             partial = self._find_partial_assignment(assigner)
             if partial is not None:
                 return partial
-        return _AssignmentOutcome(full_assignment, [])
+        return _AssignmentOutcome(full_assignment, targets=[])
 
     def _find_fitting_outcome(self, assigner: FlavorAssigner, assignment: Assignment) -> _AssignmentOutcome | None:
         """Return the assignment with its targets if it fits now or after preemptions, otherwise None."""
@@ -515,7 +515,7 @@ class AdmissionScheduler:
                 # The new assignment fits only once the victims of the previous entries are gone
                 entry.assignment.set_mode(AssignmentMode.DEFERRED_FIT)
         elif Gate.TAS_RECOMPUTE_ASSIGNMENT in self._gates and lacks_topology_only:
-            self._assign_flavors_again(entry, queue, ())
+            self._assign_flavors_again(entry, queue, victims=())
         else:
             return usage, fit.fits_quota and fit.fits_topology
 
@@ -524,11 +524,10 @@ class AdmissionScheduler:
         return usage, new_fit.fits_quota and new_fit.fits_topology
 
     def _assign_flavors_again(self, entry: _Entry, queue: QueueSnapshot, victims: Sequence[WorkloadInfo]) -> None:
-        """Replace an entry's assignment by a new one that is limited to the flavors assigned before, as if `victims`
-        were gone.
+        """Replace an entry's assignment by a new one, as if the victims of other entries were gone.
 
-        The victims are those of other entries. The search begins with the first of these flavors again. The snapshot is
-        restored afterwards.
+        The new assignment is limited to the flavors that were assigned before, and the search begins with the first of
+        these flavors again. The snapshot is restored afterwards.
         """
         assert entry.assignment is not None
         for victim in victims:

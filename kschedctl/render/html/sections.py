@@ -396,7 +396,7 @@ def _build_bar_chart(plot: Plot) -> _BarChart:
 
 def _get_amount(plot: Plot, series: int, place: int) -> float:
     """Return the amount of a series at a place."""
-    _, amount = plot.series[series].points[place]
+    _place, amount = plot.series[series].points[place]
     return amount
 
 

@@ -379,7 +379,7 @@ class Admissions:
             messages = () if is_admitted else _collect_denial_messages(outcomes)
             # The key has ids. Keeping these objects alive ensures that no other objects get the same ids.
             cache[key] = messages, (pod.spec.containers, quotas_before)
-        denials, _ = cache[key]
+        denials, _objects_kept_alive = cache[key]
         return denials
 
     def report_denied_replacements(
@@ -416,11 +416,10 @@ class Admissions:
         groups: dict[tuple[Owner, int], list[Pod]] = {}
         for pod in new_pods:  # pods of one template share their containers
             groups.setdefault((find_owner(pod), id(pod.spec.containers)), []).append(pod)
-        for (owner, _), pods in groups.items():
-            admitted, messages, _ = self._admit_identical_pods(
-                self._build_pod_create_request(owner, strip_node_and_admission_fields(pods[0])), len(pods)
-            )
-            denied += [(pod, messages) for pod in pods[admitted:]]
+        for (owner, _containers_id), pods in groups.items():
+            create_request = self._build_pod_create_request(owner, strip_node_and_admission_fields(pods[0]))
+            admitted = self._admit_identical_pods(create_request, len(pods))
+            denied += [(pod, admitted.denials) for pod in pods[admitted.number :]]
         return denied
 
     def check_full_replay_by_namespace(self, workloads: Iterable[Struct]) -> dict[str, bool]:

@@ -108,6 +108,8 @@ class FixStep(NamedTuple):
     """Changes of other objects."""
     weakens: str = ""
     """The guarantee that the step gives up, empty for none."""
+    settings: tuple[ResourceSetting, ...] = ()
+    """The requests and limits that the step sets; empty unless its kind is OTHER_RESOURCES."""
 
     @property
     def by(self) -> str:
@@ -197,13 +199,13 @@ def _describe_dropped_priority_class(name: str, classes: Sequence[PriorityClass]
     """Describe the step that leaves out the PriorityClass, with the resulting priority and the existing classes."""
     default = min(
         (priority_class for priority_class in classes if priority_class.global_default),
-        key=lambda c: c.value,
+        key=lambda priority_class: priority_class.value,
         default=None,
     )
-    text = f"leave out priorityClassName {name}, so that the priority is 0"
+    effect = "the priority is 0"
     if default is not None:
         effect = f"the pods get the default class {default.metadata.name} ({default.value:,})"
-        text = f"leave out priorityClassName {name}, so that {effect}"
+    text = f"leave out priorityClassName {name}, so that {effect}"
     # The system's own components have the classes with this prefix
     usable = [
         priority_class
@@ -631,9 +633,8 @@ def _read_container_amounts(request: AdmissionRequest) -> dict[str, dict[str, Qu
     return amounts_by_container
 
 
-def _fit_container_to_limit_range(amounts: dict[str, Quantities], items: Iterable[LimitRangeItem]) -> None:
+def _fit_container_to_limit_range(amounts: dict[str, Quantities], items: Sequence[LimitRangeItem]) -> None:
     """Change the amounts of one container so that they are within the bounds of the LimitRange items."""
-    items = list(items)
     bounded_resources = {name for item in items for name in (*item.min, *item.max, *item.max_limit_request_ratio)}
     for name in sorted(bounded_resources.union(*amounts.values())):
         original = _RequestAndLimit(amounts[REQUESTS].get(name), amounts[LIMITS].get(name))
@@ -643,9 +644,8 @@ def _fit_container_to_limit_range(amounts: dict[str, Quantities], items: Iterabl
                 amounts[part][name] = amount
 
 
-def _combine_limit_range_bounds(name: str, items: Iterable[LimitRangeItem]) -> _Bounds:
+def _combine_limit_range_bounds(name: str, items: Sequence[LimitRangeItem]) -> _Bounds:
     """Return the strictest bounds that the LimitRange items set for the resource with this name."""
-    items = list(items)
     minima = [parse_quantities(item.min)[name] for item in items if name in item.min]
     maxima = [parse_quantities(item.max)[name] for item in items if name in item.max]
     ratio_maps = (item.max_limit_request_ratio for item in items)
@@ -786,9 +786,7 @@ def merge_resource_steps(first: FixStep, second: FixStep) -> FixStep | None:
         return None
     merged: dict[tuple[str, str, str], ResourceSetting] = {}
     for step in (first, second):
-        assert isinstance(step.edit, partial)
-        [settings] = step.edit.args  # as `_build_resources_step` binds them
-        for setting in settings:
+        for setting in step.settings:
             key = (setting.container, setting.part, setting.resource)
             original = merged.get(key, setting)
             merged[key] = setting._replace(before=original.before, is_default=original.is_default)
@@ -798,4 +796,4 @@ def merge_resource_steps(first: FixStep, second: FixStep) -> FixStep | None:
 def _build_resources_step(settings: list[ResourceSetting]) -> FixStep:
     """Build the step that sets requests and limits."""
     summary = ", ".join(setting.description for setting in settings)
-    return FixStep(StepKind.OTHER_RESOURCES, summary, partial(_set_resources, settings))
+    return FixStep(StepKind.OTHER_RESOURCES, summary, edit=partial(_set_resources, settings), settings=tuple(settings))

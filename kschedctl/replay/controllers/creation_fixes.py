@@ -135,9 +135,10 @@ class MissingPods:
             if state.steps and stored is not None
         ]
         attempt = replay(start, self.count)
-        are_denied = bool(attempt.denials)
-        if are_denied and attempt.stored is not None and (fix := self._build_fewer_replicas_fix(attempt.stored)):
-            fixes.append(fix)
+        if attempt.denials and attempt.stored is not None:
+            fix_with_fewer_replicas = self._build_fewer_replicas_fix(attempt.stored)
+            if fix_with_fewer_replicas is not None:
+                fixes.append(fix_with_fewer_replicas)
         return sorted(fixes, key=lambda fix: fix.by != "author")
 
     def _build_fewer_replicas_fix(self, stored: AdmissionRequest) -> CreationFix | None:

@@ -79,11 +79,12 @@ class Evictions:
             return ""
         if reason := explain_strict_budget(pdb):
             return f"never allows an eviction: {reason}"
-        if used_up := self._describe_evicted_pods(name):
-            return used_up
+        if use_by_evicted_pods := self._describe_evicted_pods(name):
+            return use_by_evicted_pods
         needs = f": it needs {counted(desired, 'healthy pod')} and has {healthy:,}" if desired else ""
-        used_up = describe_used_up_budget(pdb, self._find_unevicted_pods(name))
-        return f"allows no disruption now{needs}{'; ' if used_up else ''}{used_up}"
+        use_by_unhealthy_pods = describe_used_up_budget(pdb, self._find_unevicted_pods(name))
+        separator = "; " if use_by_unhealthy_pods else ""
+        return f"allows no disruption now{needs}{separator}{use_by_unhealthy_pods}"
 
     def _describe_evicted_pods(self, name: str) -> str:
         """Describe the evicted pods that use up a budget that allowed disruptions at first, or return ""."""

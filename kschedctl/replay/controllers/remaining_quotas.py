@@ -63,7 +63,8 @@ class RemainingQuotas:
             key = pod.metadata.namespace, pod.spec.priority_class_name, id(pod.spec.containers)
             groups.setdefault(key, []).append(pod)
 
-        for (namespace, _, _), group in groups.items():
+        for group in groups.values():
+            namespace = group[0].metadata.namespace
             if self.get_quotas(namespace):
                 request = self.build_request("Pod", msgspec.to_builtins(group[0]), namespace)
                 self.charge(request, -len(group))

@@ -46,8 +46,9 @@ class RolloutCreation:
         """
         if not pods or self._workload_denials:
             return 0
-        count, self.denials, _ = self.admissions.admit_pods_of(self._owner, self._workload, pods, len(pods))
-        return count
+        admitted = self.admissions.admit_pods_of(self._owner, self._workload, pods, len(pods))
+        self.denials = admitted.denials
+        return admitted.number
 
     def release(self, pods: Collection[Pod]) -> None:
         """Give the resources of removed pods back to their quotas."""

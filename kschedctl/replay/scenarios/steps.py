@@ -317,9 +317,8 @@ def launch_nodes(part: parts.InstanceTypes, cluster: Cluster, read: FileReader) 
             "instance types are needed", hint="name files with instance types, or list the types under types"
         )
     now = cluster.provenance.read_at if cluster.provenance else datetime.now(UTC).isoformat(timespec="seconds")
-    # Launch the nodes, and add them with their DaemonSet pods
-    launched = LaunchingPools(cluster, types, part.settings, now).grow_for_pending_pods(cluster)
 
+    launched = LaunchingPools(cluster, types, part.settings, now).grow_for_pending_pods(cluster)
     new_nodes = [node for nodes in launched.nodes.values() for node in nodes]
     edit = StepResult(cluster.with_objects({"Node": new_nodes}))
     for pod in launched.daemons:
@@ -502,6 +501,8 @@ def iter_manifests(part: parts.ApplyManifests, read: FileReader) -> Iterator[tup
     """Yield the manifests of an apply step, each with its place. Lists are flattened."""
     for name in part.files:
         for number, document in enumerate(read(name), 1):
-            yield from ((f"{name}: document {number}", manifest) for manifest in flatten_lists((document,)))
+            for manifest in flatten_lists((document,)):
+                yield f"{name}: document {number}", manifest
     for index, document in enumerate(part.manifests):
-        yield from ((f"manifests[{index}]", manifest) for manifest in flatten_lists((document,)))
+        for manifest in flatten_lists((document,)):
+            yield f"manifests[{index}]", manifest

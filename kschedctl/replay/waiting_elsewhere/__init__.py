@@ -60,7 +60,9 @@ def find_objects_waiting_elsewhere(
     reported |= {entry.resource for entry in entries}
     resource_entries = iter_resources_missing_pods(cluster, now)
     entries += [entry for entry in resource_entries if entry.resource not in reported]
-    return tuple(entry for entry in entries if namespace in (None, get_namespace(entry)))
+    if namespace is None:
+        return tuple(entries)
+    return tuple(entry for entry in entries if get_namespace(entry) == namespace)
 
 
 def _iter_waiting_for_kueue(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:

@@ -340,9 +340,10 @@ def _iter_field_paths(value: Json, steps: Sequence[str], path: Path) -> Iterator
             yield path
         return
     step, *remaining_steps = steps
+    is_list = step.endswith("[]")
     name = step.removesuffix("[]")
     nested = value.get(name) if isinstance(value, Mapping) else None
-    if name == step:
+    if not is_list:
         yield from _iter_field_paths(nested, remaining_steps, (*path, name))
     elif isinstance(nested, list | tuple):
         for index, item in enumerate(nested):

@@ -233,7 +233,8 @@ def _get_json_kind(value: Json) -> str:
             return "string"
         case bool():
             return "bool"
-    return "number"  # callers accept null, for Go leaves the zero value then
+    # Callers accept null themselves, because Go then leaves the zero value.
+    return "number"
 
 
 class ExtenderManagedResource(Struct, frozen=True):
@@ -539,9 +540,9 @@ class Consultation:
         for extender in self.extenders:
             if not len(offered.rows):
                 break
-            if not extender.settings.filter_verb:
-                continue
             verb = extender.settings.filter_verb
+            if not verb:
+                continue
             try:
                 answer = self._call_with_nodes(extender, verb, offered, extender.filter, view.nodes)
             except ExtenderError as error:

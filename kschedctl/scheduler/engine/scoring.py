@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kschedctl.api.arrays import Row, Rows, Scores
+from kschedctl.api.arrays import NO_ROW, Row, Rows, Scores
 from kschedctl.api.kube_version import ByVersion, KubeVersion
 from kschedctl.errors import InputError
 from kschedctl.scheduler.engine.extenders import OfferedNodes, parse_node
@@ -190,8 +190,8 @@ def _add_returned_nodes(view: Fork, offered: OfferedNodes) -> tuple[Fork, Rows]:
     Raises PluginError if a node has an invalid amount.
     """
     nodes = [parse_node(document) for document in offered.returned or ()]
-    # A node that the cluster does not have (NO_ROW) is added like the first node.
-    similar_rows = [Row(max(row, 0)) for row in offered.rows.tolist()]
+    # A node that the cluster does not have is added like the first node.
+    similar_rows = [Row(0 if row == NO_ROW else row) for row in offered.rows.tolist()]
     fork = view.with_changes(view.cluster, {}, list(zip(similar_rows, nodes, strict=True)))
     try:
         offers = view.snapshot.demands.build_offer_matrix(nodes)

@@ -126,12 +126,12 @@ class QueueReplay(SchedulingLoop):
             absent[position] = False
             info = self.info(position)
             if not info.spec.node_name and self.pods.find_framework(position):
-                pod = self._queued[position] = QueuedPod(position, info.priority, signature=self._sign_pod(info))
+                pod = QueuedPod(position, info.priority, signature=self._sign_pod(info))
+                self._queued[position] = pod
                 self.queue.add(pod)
             if has_gang_scheduling and self.queue.unschedulable:
-                for occurrence in self.scheduler.event_handlers.list_occurrences(
-                    ChangedObject(POD, old=None, new=info.pod)
-                ):
+                arrival = ChangedObject(POD, old=None, new=info.pod)
+                for occurrence in self.scheduler.event_handlers.list_occurrences(arrival):
                     self.queue.move(occurrence)
 
     def replay_open_loop(self) -> Iterator[CycleRecord]:
@@ -172,7 +172,8 @@ class QueueReplay(SchedulingLoop):
 
         # Try the pod, alone or with its group.
         position = popped.position
-        record = self.record = CycleRecord(position)
+        record = CycleRecord(position)
+        self.record = record
         framework = self.pods.find_framework(position)
         if self.groups is not None and position in self.groups.members:
             self.groups.schedule_group(self, popped)

@@ -92,7 +92,8 @@ class IncomingPods:
         info = self.get_incoming_info(self.view.pods.get_info_number(position))
         has_backed = self._backed.get(info.alike)
         if has_backed is None:
-            has_backed = self._backed[info.alike] = has_backed_resources(info, self.view)
+            has_backed = has_backed_resources(info, self.view)
+            self._backed[info.alike] = has_backed
         if not has_backed:
             return info
         if self._latest_info is None or self._latest_position != position:
@@ -173,7 +174,8 @@ class PodsOnNodes:
         plugins = self._reserving.get(info.alike)
         if plugins is None:
             framework = self.get_required_framework(position)
-            plugins = self._reserving[info.alike] = find_reserve_plugins(framework, info.spec)
+            plugins = find_reserve_plugins(framework, info.spec)
+            self._reserving[info.alike] = plugins
 
         if plugins:
             # A pod with a PodInfo of its own is reserved under the name after which its claims are named.

@@ -173,7 +173,7 @@ class PermitWaits:
         `leave` is called to take each waiting pod off its node, and all pods of these gangs leave the queue. They are
         parked until `unpark` is called.
         """
-        gangs = dict.fromkeys(gang for (_, gang), rounds in self._rounds.items() if rounds == MAX_ROUNDS)
+        gangs = dict.fromkeys(gang for (_preemptor, gang), rounds in self._rounds.items() if rounds == MAX_ROUNDS)
         parked: list[PermitWait] = []
         for gang in gangs:
             parked += self.park_gangs(gang)

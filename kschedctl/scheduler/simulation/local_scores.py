@@ -144,7 +144,8 @@ class LocalScores:
         row, moved_info, sign = trail.latest  # `sign` is 1 if the pod came to the row, and -1 if it left
         has_same_requests = self.demand_codes[moved_info] == self.demand_codes[self.number]
         has_like_pod_arrived = sign > 0 and has_same_requests
-        self.placed += has_like_pod_arrived
+        if has_like_pod_arrived:
+            self.placed += 1
         if has_like_pod_arrived and is_single_move and self._use_precomputed_score(row):
             return
 
@@ -171,8 +172,9 @@ class LocalScores:
         """
         cached = self._nomination_rejections.get(priority)
         if cached is None or cached.nominated is not nominated:
-            cached = self._nomination_rejections[priority] = self._recompute_nomination_rejections(nominated, cached)
-            return cached.rejected
+            recomputed = self._recompute_nomination_rejections(nominated, cached)
+            self._nomination_rejections[priority] = recomputed
+            return recomputed.rejected
 
         # Update the cached mask for the moves of pods since it was computed
         trail_length = len(self.view.trail)

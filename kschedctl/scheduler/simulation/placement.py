@@ -156,7 +156,8 @@ class Placements(IncomingPods):
         if self._is_full_cycle_faster(framework, info):
             self._full_cycle_counts[framework, info.alike] += 1
             choice = self._choose_by_full_cycle(framework, position, keeps_cycle=True)
-            self._full_cycles_with_node += choice is not None
+            if choice is not None:
+                self._full_cycles_with_node += 1
             return choice
 
         # A plugin's error needs a full cycle, because it would not count on a node that another plugin rejects.
@@ -364,7 +365,8 @@ class Placements(IncomingPods):
         local = self._local_scores_cache.get(key)
         if local is None or local.is_outdated:
             drop_oldest_if_full(self._local_scores_cache, CACHED_KINDS)
-            local = self._local_scores_cache[key] = LocalScores(framework, info, number, view=self.view, key=key)
+            local = LocalScores(framework, info, number, view=self.view, key=key)
+            self._local_scores_cache[key] = local
         return local
 
     def _choose_by_full_cycle(

@@ -216,15 +216,23 @@ class RankedGroups:
 
         The rows must be in ascending order.
         """
-        # Rows that change groups are moved one by one.
         if self._single_node_distinctions:
-            regrouped = np.zeros(len(rows), np.bool_)
-            for distinction, values in zip(self._single_node_distinctions, self._values, strict=True):
-                regrouped |= distinction.get_domain_values(rows) != values[rows]
-            for row, score in zip(rows[regrouped].tolist(), new_scores[regrouped].tolist(), strict=True):
+            changes_group = self._mask_rows_changing_groups(rows)
+            for row, score in zip(rows[changes_group].tolist(), new_scores[changes_group].tolist(), strict=True):
                 self._move_row(row, self._refresh_group_of_row(row), score)
+            rows = rows[~changes_group]
+            new_scores = new_scores[~changes_group]
+        self._change_scores(rows, new_scores)
 
-        # The rows whose scores still differ stay in their groups.
+    def _mask_rows_changing_groups(self, rows: Rows) -> Bools:
+        """Return a mask over `rows` of the rows whose values differ from the values of their groups."""
+        changes_group = np.zeros(len(rows), np.bool_)
+        for distinction, values in zip(self._single_node_distinctions, self._values, strict=True):
+            changes_group |= distinction.get_domain_values(rows) != values[rows]
+        return changes_group
+
+    def _change_scores(self, rows: Rows, new_scores: Scores) -> None:
+        """Give these rows, which stay in their groups, their new scores. The rows must be in ascending order."""
         old_scores = self.score.take(rows)
         changed = (new_scores != old_scores).nonzero()[0]
         if not len(changed):
@@ -290,7 +298,8 @@ class RankedGroups:
             numbers = _view_as_array(rows)
             staying = np.ones(len(numbers), np.bool_)
             staying[numbers.searchsorted(np.array(leaving, np.int32))] = False
-            rows = lists[score] = array("i", numbers[staying].tobytes())
+            rows = array("i", numbers[staying].tobytes())
+            lists[score] = rows
         if not rows:
             del lists[score]
 
@@ -358,7 +367,8 @@ class RankedGroups:
 
     def _add_group(self, key: tuple[int, ...]) -> int:
         """Add an empty group for the key, and return its number."""
-        group = self._group_by_key[key] = len(self._lists)
+        group = len(self._lists)
+        self._group_by_key[key] = group
         self._lists.append({})
         self._floor.append(0)
         if group == len(self.count):  # the arrays are full, so double their size

@@ -98,14 +98,11 @@ class Simulation(Attempts):
 
         all_pods = dict.fromkeys((*waiting, *loop.recreated))
         untried = loop.queued_pods.untried
-        return outcomes + [
-            Outcome(
-                position,
-                NOT_TRIED if position in untried else unplaced_verdict,
-                victims=self.victims.get(position, ()),
-            )
-            for position in self._list_pods_without_final_outcome(all_pods, outcomes, loop.recreated)
-        ]
+        unplaced = []
+        for position in self._list_pods_without_final_outcome(all_pods, outcomes, loop.recreated):
+            verdict = NOT_TRIED if position in untried else unplaced_verdict
+            unplaced.append(Outcome(position, verdict, victims=self.victims.get(position, ())))
+        return outcomes + unplaced
 
     def _list_pods_without_final_outcome(
         self, positions: Iterable[Position], outcomes: Sequence[Outcome], recreated: Iterable[Position]
@@ -355,10 +352,11 @@ class SettlingLoop(SchedulingLoop):
             permit_failures.pop(position, None)
 
         # A pod whose victims make room on a node waits with its nomination for that node.
-        if failure.nominated is None or failure.nominated == NO_ROW or failure.rejectors is None:
+        nominated_row = NO_ROW if failure.nominated is None else failure.nominated
+        if nominated_row == NO_ROW or failure.rejectors is None:
             self.queued_pods.record_rejection(position, failure.rejectors)
         else:
-            self.pods.nominations.nominate(position, failure.nominated)
+            self.pods.nominations.nominate(position, nominated_row)
             self.queued_pods.put_back(position, failure.rejectors)
 
     def record_error(self, position: Position, message: str) -> None:

@@ -232,8 +232,9 @@ def _iter_selectors(cluster: Cluster) -> Iterator[DeviceSelector]:
     specs = [claim.spec for claim in cluster.resource_claims] + [
         template.spec.spec for template in cluster.resource_claim_templates
     ]
-    for request in (request for spec in specs for request in spec.devices.requests):
-        if request.exactly:
-            yield from request.exactly.selectors
-        for alternative in request.first_available:
-            yield from alternative.selectors
+    for spec in specs:
+        for request in spec.devices.requests:
+            if request.exactly:
+                yield from request.exactly.selectors
+            for alternative in request.first_available:
+                yield from alternative.selectors

@@ -22,16 +22,17 @@ def parse_json(text: str, file: str, first_number: int = 1) -> Iterator[ParsedDo
 
     The first document gets the number ``first_number``. Raises InputError if a document is malformed.
     """
-    counted_until = 0
+    number = first_number
     line = 1
-    end = skip_space(text, 0)
-    while end < len(text):
-        line += text.count("\n", counted_until, end)
-        counted_until = end
-        value, stop = _parse_document(text, end, f"{file}: document {first_number}")
-        yield ParsedDocument(value, first_number, line)
-        first_number += 1
-        end = skip_space(text, stop)
+    lines_counted_until = 0
+    start = skip_space(text, 0)
+    while start < len(text):
+        line += text.count("\n", lines_counted_until, start)
+        lines_counted_until = start
+        value, end = _parse_document(text, start, f"{file}: document {number}")
+        yield ParsedDocument(value, number, line)
+        number += 1
+        start = skip_space(text, end)
 
 
 def _parse_document(text: str, start: int, where: str) -> tuple[object, int]:
@@ -40,9 +41,9 @@ def _parse_document(text: str, start: int, where: str) -> tuple[object, int]:
     Raises InputError if the document is malformed or nested too deeply.
     """
     try:
-        value, stop = _DECODER.raw_decode(text, start)
+        value, end = _DECODER.raw_decode(text, start)
         _validate_depth(value)
-        if _SURROGATE.search(text, start, stop):
+        if _SURROGATE.search(text, start, end):
             _encode(value).encode()  # fails for half of a surrogate pair
     except json.JSONDecodeError as error:
         where = f"{where}, line {error.lineno}, column {error.colno}"
@@ -53,7 +54,7 @@ def _parse_document(text: str, start: int, where: str) -> tuple[object, int]:
         raise InputError("contains half of a surrogate pair, which is not valid text", where=where) from None
     except ValueError as error:
         raise InputError(_describe_value_error(error), where=where) from None
-    return value, stop
+    return value, end
 
 
 def describe_json_error(error: json.JSONDecodeError) -> str:
@@ -77,11 +78,11 @@ def _validate_depth(value: object) -> None:
         depth += 1
         if depth > MAX_DEPTH:
             raise RecursionError
-        level = [
-            inner
-            for container in level
-            for inner in _filter_containers(container.values() if isinstance(container, dict) else container)
-        ]
+        next_level: list[dict[object, object] | list[object]] = []
+        for container in level:
+            children = container.values() if isinstance(container, dict) else container
+            next_level += _filter_containers(children)
+        level = next_level
 
 
 def _filter_containers(values: Iterable[object]) -> list[dict[object, object] | list[object]]:

@@ -61,9 +61,10 @@ class EditableText:
         # Replace its value or its key, or remove it
         if isinstance(change, SetField):
             return self._build_replacement(value, change.value)
-        index = next(i for i, (_, node) in enumerate(parent.value) if node is value)
+        index = next(i for i, (_key, node) in enumerate(parent.value) if node is value)
         if isinstance(change, RenameField):
-            return self._build_replacement(parent.value[index][0], change.key)
+            key, _value = parent.value[index]
+            return self._build_replacement(key, change.key)
         return self._build_field_removal(parent, index)
 
     def _get_child_node(self, node: object, step: str | int) -> object:

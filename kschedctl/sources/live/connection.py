@@ -76,7 +76,9 @@ def connect(access: Access) -> Connection:
     request_seconds = REQUEST_SECONDS
     list_seconds = LIST_SECONDS
     if access.request_timeout:
-        request_seconds = list_seconds = parse_timeout(access.request_timeout) or float("inf")
+        timeout = parse_timeout(access.request_timeout) or float("inf")
+        request_seconds = timeout
+        list_seconds = timeout
 
     # Let the client read the address and the credentials
     files = _find_kubeconfig_files(access)

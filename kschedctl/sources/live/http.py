@@ -144,8 +144,8 @@ class Server:
         """Yield the lines of a streamed response until ``seconds`` have passed or the server ends it.
 
         Raises BrokenOffError if the connection fails temporarily or is lost, or if no data arrives for ``idle`` seconds
-        (by default, any pause is allowed). Raises RefusedError or ClusterError if the server rejects the
-        request or cannot be reached.
+        (by default, any pause is allowed). Raises RefusedError or ClusterError if the server rejects the request or
+        cannot be reached.
         """
         end = Deadline.after(self.seconds)
         with self._register_limit(end) as limit:

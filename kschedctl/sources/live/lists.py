@@ -10,7 +10,7 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from itertools import chain
 from types import GenericAlias
 from typing import Any, NamedTuple, TypeVar
@@ -330,22 +330,25 @@ class PodCollector:
         If a field of a pod is null, the whole page is decoded again, more slowly and without nulls. Warnings about
         unknown fields are recorded. Raises ValueError, OverflowError or RecursionError if a pod cannot be decoded.
         """
-
-        def decode_raw_items() -> Sequence[msgspec.Raw]:
-            """Decode the page into the JSON of each pod. It is only called for pods with a new template."""
-            return decode_json(page.body, _RawItems).items or ()
-
         if page.items is not None:
+            # The raw items are decoded only if some pod has a new template.
+            decode_raw_items = partial(_decode_raw_items, page.body)
             self._new_fields.check_pods(page.items, decode_raw_items, start=0)
             try:
-                rows = self._items.build_rows(page.items, get_place=None)
-                validate_stored_names(chain(rows.namespaces, rows.names))
-                self._builder.add_rows(rows)
-                return len(page.items)
+                return self._add_rows(page.items)
             except msgspec.ValidationError:
-                pass  # A field of a pod is null, so the page has to be decoded again.
+                pass  # a field of a pod is null
+        return self._add_decoded_again(page)
 
-        # Decode the whole page again, without nulls.
+    def _add_rows(self, items: Sequence[Any]) -> int:
+        """Add items as rows of the table, and return their number. Raises ValidationError if a field is null."""
+        rows = self._items.build_rows(items, get_place=None)  # without places, since items of a server are valid
+        validate_stored_names(chain(rows.namespaces, rows.names))
+        self._builder.add_rows(rows)
+        return len(items)
+
+    def _add_decoded_again(self, page: Page) -> int:
+        """Decode a page again, without nulls, add its pods and return their number."""
         pods = _decode_items(page._replace(items=None), Pod)
         validate_stored_names(chain.from_iterable(map(get_key, pods)))
         self._builder.add_pods(pods)
@@ -374,6 +377,11 @@ class _RawItems(msgspec.Struct, frozen=True):
     """A list whose items stay undecoded JSON."""
 
     items: list[msgspec.Raw] | None = None
+
+
+def _decode_raw_items(body: bytes) -> Sequence[msgspec.Raw]:
+    """Return the undecoded JSON of each item of a list."""
+    return decode_json(body, _RawItems).items or ()
 
 
 class _Documents(msgspec.Struct, frozen=True):

@@ -201,7 +201,8 @@ def _read_token(path: str) -> str:
     except (OSError, ValueError) as error:
         message = getattr(error, "strerror", None) or "not ASCII, so not a token"
         raise InputError(message, where=path, hint="--metrics-token-file") from None
-    if not token or len(token) > MAX_TOKEN_LENGTH or not token.isprintable() or " " in token:
+    is_one_word = token.isprintable() and " " not in token
+    if not token or len(token) > MAX_TOKEN_LENGTH or not is_one_word:
         raise InputError("not a bearer token, which is one word", where=path, hint="--metrics-token-file")
     return token
 
@@ -216,7 +217,8 @@ def _build_connection_error(error: Exception, shown_url: str, limit: Limit, seco
     text = str(reason if isinstance(reason, BaseException) else error)
     # The cause ends a text such as "…: Failed to establish a new connection: [Errno 111] Connection refused"
     # or "…: Failed to resolve 'x' ([Errno -2] Name or service not known)".
-    prefix, _bracket, cause = text.rpartition("Failed to establish a new connection: ")[2].rpartition("] ")
+    _host, _phrase, details = text.rpartition("Failed to establish a new connection: ")
+    prefix, _bracket, cause = details.rpartition("] ")
     is_in_parentheses = prefix.count("(") > prefix.count(")")
     if is_in_parentheses:
         cause = cause.removesuffix(")")

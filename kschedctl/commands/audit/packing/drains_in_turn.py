@@ -21,7 +21,8 @@ from kschedctl.api.ownership import find_owner
 from kschedctl.cluster import Cluster
 from kschedctl.replay.controllers.eviction import Evictions
 from kschedctl.replay.edits import cordon_node, is_recreated
-from kschedctl.replay.node_drain import KINDS_NOT_EVICTED, NodeDrain, iter_moved_pods
+from kschedctl.replay.eviction_harms import KINDS_NOT_EVICTED
+from kschedctl.replay.node_drain import NodeDrain, iter_moved_pods
 from kschedctl.replay.pools import compute_free_resources
 from kschedctl.replay.unknown import find_simulation_unknowns, merge_unknown_kinds
 from kschedctl.reports.placements import MovedPod

@@ -20,12 +20,8 @@ from kschedctl.api.resource_names import CPU, MEMORY, PODS
 from kschedctl.commands.audit.packing.drains_in_turn import DrainsInTurn, NodeTrial
 from kschedctl.commands.audit.packing.report import EmptiedNode, KeptNode
 from kschedctl.replay.edits import is_recreated_elsewhere
-from kschedctl.replay.node_drain import (
-    KINDS_NOT_EVICTED,
-    PodHomes,
-    find_eviction_harms,
-    iter_pod_homes,
-)
+from kschedctl.replay.eviction_harms import KINDS_NOT_EVICTED, find_eviction_harms
+from kschedctl.replay.node_drain import PodHomes, iter_pod_homes
 from kschedctl.replay.parallel import Progress
 from kschedctl.replay.pools import Pools, find_unready_nodes, select_reported_amounts
 from kschedctl.replay.unknown import find_simulation_unknowns, merge_unknown_kinds

@@ -88,7 +88,7 @@ def find_replicas_with_host_port(workload: Workload) -> Iterator[Problem]:
         path, number = host_port
         replicas = workload.replica_range
         message = f"only one pod per node can use port {number}, so {replicas} replicas need {replicas} nodes"
-        surge, _ = workload.compute_surge_and_unavailable()
+        surge = workload.compute_rollout_limits().surge
         if surge > 0:
             message += ", and one more for a rollout"
         yield workload.build_problem((*path, "hostPort"), message)
@@ -279,8 +279,7 @@ def find_anti_affinity_with_surge(context: LintContext) -> Iterator[Problem]:
     if context.cluster is not None:
         return
     for workload in context.workloads:
-        surge, unavailable = workload.compute_surge_and_unavailable()
-        must_start_new_pod_first = surge > 0 and not unavailable
+        must_start_new_pod_first = workload.compute_rollout_limits().must_start_new_pod_first
         if workload.kind != "Deployment" or not workload.is_serving_replicas or not must_start_new_pod_first:
             continue
         for term in iter_required_anti_affinity(workload):

@@ -301,10 +301,10 @@ def find_more_replicas_than_hosts(context: LintContext) -> Iterator[Problem]:
         host_port = next(iter_host_ports(workload), None)
         if host_port is None or workload.kind not in SERVING_KINDS:
             continue
-        path, _ = host_port
+        path, _port = host_port
         rows = np.flatnonzero(facts.get_eligible_nodes(workload))
-        surge, unavailable = workload.compute_surge_and_unavailable()
-        must_start_new_pod_first = surge > 0 and not unavailable and bool(workload.subject.document)
+        is_manifest = bool(workload.subject.document)
+        must_start_new_pod_first = is_manifest and workload.compute_rollout_limits().must_start_new_pod_first
         # As many replicas as nodes: only a rollout has too few
         is_rollout_stuck = must_start_new_pod_first and workload.replicas == len(rows)
         excess = workload.highest_replicas - len(rows)
@@ -343,8 +343,7 @@ def find_rollout_deadlocks(context: LintContext) -> Iterator[Problem]:
     """
     facts = context.facts
     for workload in context.workloads:
-        surge, unavailable = workload.compute_surge_and_unavailable()
-        must_start_new_pod_first = surge > 0 and not unavailable
+        must_start_new_pod_first = workload.compute_rollout_limits().must_start_new_pod_first
         if workload.kind != "Deployment" or not workload.subject.document or not must_start_new_pod_first:
             continue
         for term in iter_required_anti_affinity(workload):

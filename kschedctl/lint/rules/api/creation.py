@@ -44,7 +44,7 @@ _MORE_SPECIFIC_RULES = (
 _VERSIONS_WITH_DEFAULT_SELECTOR = ("extensions/v1beta1", "apps/v1beta1")
 """Removed versions in which spec.selector defaults to the labels of the template."""
 _SELECTOR, _LABELS = ("spec", "selector"), ("spec", "template", "metadata", "labels")
-_SUPPORTED = re.compile(r'Unsupported value: "([A-Za-z]+)": supported values: ([A-Za-z", ]+)')
+_SUPPORTED = re.compile(r'Unsupported value: "[A-Za-z]+": supported values: (?P<values>[A-Za-z", ]+)')
 _WORD = re.compile(r'"([A-Za-z]+)"')
 _RESOURCE_FIELDS = ("requests", "limits")
 _NODE_POOL_POLICIES = {
@@ -91,8 +91,7 @@ def _build_value_correction(problem: Problem) -> FieldEdit | None:
     unsupported = _SUPPORTED.search(problem.message)
     if unsupported is None:
         return None
-    _, supported_values = unsupported.groups()
-    matches = [word for word in _WORD.findall(supported_values) if word.lower() == value.lower()]
+    matches = [word for word in _WORD.findall(unsupported["values"]) if word.lower() == value.lower()]
     return SetField(problem.path, matches[0]) if len(matches) == 1 else None
 
 
@@ -222,7 +221,7 @@ API_UNKNOWN_FIELD = Rule(
     "api-unknown-field",
     ERROR,
     find_unrecognized_fields,
-    summary="A field that is misspelled or in the wrong place, so that its kind does not have it",
+    summary="A misspelled or misplaced field, which the kind does not have",
     why="kubectl apply rejects the object. Without strict validation, the API server silently drops the field.",
     fix="Correct the field's name or place, or remove the field",
     source="https://kubernetes.io/docs/reference/using-api/api-concepts/#setting-the-field-validation-level",
@@ -382,7 +381,7 @@ def _build_version_problem(subject: Subject, message: str, minor: int, successor
         return subject.build_problem(("apiVersion",), message)
     if name in served_versions and not served_versions[name].is_served_by_default:
         return subject.build_problem(("apiVersion",), message, f"Write apiVersion: {name}, which is off by default")
-    return subject.build_problem(("apiVersion",), message, f"Write apiVersion: {name}", name)
+    return subject.build_problem(("apiVersion",), message, f"Write apiVersion: {name}", replacement=name)
 
 
 def _iter_object_and_template(subject: Subject) -> Iterator[tuple[str, Path, JsonObject]]:

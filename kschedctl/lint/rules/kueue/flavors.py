@@ -230,7 +230,7 @@ def _measure_flavor_capacity(context: LintContext, flavor_names: set[str]) -> _F
     assert context.cluster is not None
     nodes = context.cluster.nodes
     allocatable_by_node = {node.metadata.name: _parse_allocatable_resources(node) for node in nodes}
-    capacity = _FlavorCapacity({}, {})
+    capacity = _FlavorCapacity(amounts={}, node_counts={})
     for flavor in context.list_all_objects(ResourceFlavor):
         flavor_name = flavor.metadata.name
         if flavor_name not in flavor_names:

@@ -253,7 +253,7 @@ def _compute_pod_set_requests(pod_sets: Iterable[KueuePodSet]) -> list[_PodSetRe
     """
     pod_set_requests = []
     try:
-        for pod_set in add_admission_defaults(pod_sets, (), {}):
+        for pod_set in add_admission_defaults(pod_sets, limit_ranges=(), overheads={}):
             requests = compute_quota_requests(pod_set.template.spec, ResourceSettings())
             count = pod_set.count if pod_set.min_count is None else min(pod_set.min_count, pod_set.count)
             total = {**scale_requests(requests, count), "pods": count}

@@ -82,7 +82,7 @@ def find_several_global_defaults(context: LintContext) -> Iterator[Problem]:
         coexisting_defaults = context.list_coexisting_values(subject, defaults)
         names = sorted({default.metadata.name for default in coexisting_defaults})
         if len(names) > 1:
-            lowest = min(coexisting_defaults, key=lambda c: c.value).metadata.name
+            lowest = min(coexisting_defaults, key=lambda default: default.value).metadata.name
             message = (
                 f"{len(names)} classes are the global default ({', '.join(names)}): {lowest}, which has the lowest "
                 "value, applies"
@@ -448,7 +448,7 @@ PC_NO_QUOTA = Rule(
     NOTE,
     find_highest_classes_without_quota,
     summary="No ResourceQuota limits the use of the highest PriorityClass",
-    why="Anyone who may create pods may choose the highest class and preempt other pods. Checked only if "
+    why="Anyone who can create pods can choose the highest class and preempt other pods. Checked only if "
     "ResourceQuotas are among the manifests.",
     fix="In each tenant's namespace, limit the use of the class with a ResourceQuota whose scopeSelector matches that "
     "PriorityClass",

@@ -133,7 +133,7 @@ def find_budgets_of_first_victims(context: LintContext) -> Iterator[Problem]:
     """
     highest = _find_highest_preempting_priority(context)
     lowest = min((info.priority for info in context.facts.view.pods.infos), default=0)
-    for subject, _, workloads in context.iter_disruption_budgets():
+    for subject, _budget, workloads in context.iter_disruption_budgets():
         if not workloads:
             continue
         priority = min(map(context.get_priority, workloads))
@@ -148,7 +148,7 @@ PC_PDB_NOT_GUARANTEE = Rule(
     "pc-pdb-not-guarantee",
     NOTE,
     find_budgets_of_first_victims,
-    summary="A PodDisruptionBudget for pods of the lowest priority, which it does not protect from preemption",
+    summary="A PodDisruptionBudget for lowest-priority pods, which preemption can evict despite the budget",
     why="Preemption evicts pods of the lowest priority first. It tries to respect PodDisruptionBudgets, but violates "
     "them if nothing else makes room.",
     fix="Give pods that must not be preempted a higher priority",
@@ -192,7 +192,7 @@ def find_claims_shared_with_lower_priority(context: LintContext) -> Iterator[Pro
             if claim.spec.access_modes in (("ReadWriteOnce",), ("ReadWriteOncePod",)):
                 users = users_by_claim.setdefault((workload.namespace, claim.metadata.name), [])
                 users.append((workload, volume_index))
-    for (_, claim_name), users in users_by_claim.items():
+    for (_namespace, claim_name), users in users_by_claim.items():
         lowest = min((workload for workload, _ in users), key=context.get_priority)
         for workload, volume_index in users:
             if context.get_priority(workload) > context.get_priority(lowest):

@@ -147,7 +147,8 @@ def _describe_count_or_storage_excess(context: LintContext, subject: Subject, na
     """
     counted_kind = _COUNTED_KINDS.get(name.removeprefix("count/"))
     if counted_kind is not None:
-        count = sum(s.kind == counted_kind and context.can_share_namespace(subject, s) for s in context.subjects)
+        objects = [other for other in context.subjects if other.kind == counted_kind]
+        count = sum(context.can_share_namespace(subject, other) for other in objects)
         if hard < parse_quantity(count):
             return f"the namespace has {counted(count, 'object')} of kind {counted_kind}"
         return ""
@@ -155,7 +156,9 @@ def _describe_count_or_storage_excess(context: LintContext, subject: Subject, na
     if name != "requests.storage":
         return ""
     claims = [
-        c for s, c in context.list_linted_objects(PersistentVolumeClaim) if context.can_share_namespace(subject, s)
+        claim
+        for other, claim in context.list_linted_objects(PersistentVolumeClaim)
+        if context.can_share_namespace(subject, other)
     ]
     sizes = (parse_valid_quantities(claim.spec.resources.requests).get("storage") for claim in claims)
     total = _sum_quantities(size for size in sizes if size is not None)
@@ -196,9 +199,9 @@ def _describe_workload_excess(workloads: list[Workload], name: str, hard: Quanti
 
     # Check 4
     for workload in long_running:
-        surge, unavailable = workload.compute_surge_and_unavailable()
+        must_start_new_pod_first = workload.compute_rollout_limits().must_start_new_pod_first
         total_during_rollout = lowest_total.add(usage_per_pod[workload])
-        if surge and not unavailable and hard < total_during_rollout:
+        if must_start_new_pod_first and hard < total_during_rollout:
             requested = _format_amount(total_during_rollout)
             return f"a rollout of {workload.subject}, which starts a new pod first, needs {requested}"
     return ""

@@ -433,7 +433,7 @@ def _fits_without_replay(facts: ClusterFacts, workload: Workload, count: int) ->
     nominated pods.
     """
     spec = workload.spec
-    nominated_rows, _ = facts.view.nominations
+    nominated_rows, _nominated_pods = facts.view.nominations
     if len(nominated_rows):
         return False
     uses_host_ports = spec.host_network or any(iter_host_ports(workload))

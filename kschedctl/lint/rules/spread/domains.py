@@ -367,18 +367,20 @@ def _describe_limiting_domain(context: LintContext, spread: HardSpread, rows: li
 
     ``rows`` are the rows of the nodes on which replicas were placed. Returns "" if the constraint limits no domain.
     """
+    # The domains that the constraint counts, as codes, and the number of replicas in each of them
     labels = context.facts.view.nodes.label(spread.key)
-    codes = np.unique(labels.codes[spread.counted])
-    placed_counts = np.bincount(labels.codes[rows], minlength=len(labels.values))[codes]
-    fewest = int(placed_counts.min())
+    domains = np.unique(labels.codes[spread.counted])
+    replicas_per_domain = np.bincount(labels.codes[rows], minlength=len(labels.values))[domains]
+    fewest = int(replicas_per_domain.min())
     skew = spread.constraint.max_skew
-    # The constraint limits no domain if none has reached the maximum, or if minDomains raises the maximum for all
-    if placed_counts.max() < fewest + skew or len(codes) < (spread.constraint.min_domains or 1):
+    has_full_domain = replicas_per_domain.max() >= fewest + skew
+    are_domains_too_few = len(domains) < (spread.constraint.min_domains or 1)  # each then takes only maxSkew replicas
+    if not has_full_domain or are_domains_too_few:
         return ""
 
-    code_with_fewest = int(codes[placed_counts.argmin()])
-    domain = labels.values[code_with_fewest]
-    nodes = int((spread.eligible & (labels.codes == code_with_fewest)).sum())
+    limiting_domain = int(domains[replicas_per_domain.argmin()])
+    domain = labels.values[limiting_domain]
+    nodes = int((spread.eligible & (labels.codes == limiting_domain)).sum())
     remaining = replicas - len(rows)
     return (
         f"only {len(rows):,} of {replicas:,} replicas find a node, even without movable pods: "

@@ -263,7 +263,8 @@ def _choose_fewest_domains(
     ]
     if not sufficient:
         return None
-    _, combination = max(sufficient)  # the numbers of pods left are not positive, so the largest spares the least room
+    # The numbers of pods left are not positive, so the largest spares the least room.
+    _most_pods_left, combination = max(sufficient)
     return combination
 
 

@@ -264,9 +264,9 @@ class PodGroupCycle:
             member, assumed = self._try_member(assumed, position, post_filter=post_filter)
             results.append(member)
             has_node = member.placed or member.requires_preemption
-            if not has_node and member.status.rejected:
-                continue
             if not has_node:
+                if member.status.rejected:
+                    continue
                 return GroupResult(_build_group_error(member), tuple(results))
             requires_preemption |= member.requires_preemption
             if member.permit is not None and member.permit.code is Code.SUCCESS:
@@ -354,7 +354,7 @@ class PodGroupCycle:
         outcome = run_permit(self.framework, info, trial, row)
         if outcome.status.code in (Code.SUCCESS, Code.WAIT):
             return replace(member, permit=outcome.status), trial
-        if trial is view:
+        if trial is view:  # a fork is just left behind
             view.forget(position)
         return _build_rejected_member_result(position, outcome), view
 

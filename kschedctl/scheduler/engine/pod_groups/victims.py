@@ -96,7 +96,7 @@ def find_potential_victims(view: Fork, priority: int, release: KubeVersion) -> l
 
 def find_preemption_priorities(view: Fork, roles: Mapping[GroupKey, PreemptionRole]) -> Counts:
     """Return each pod's priority in preemption: the priority of its group's role, or its own priority."""
-    priorities: Counts = view.pods.pod_priorities
+    priorities: Counts = view.pods.pod_priorities  # a new array, so the pods' own priorities stay as they are
     for key, role in roles.items():
         if role.priority is not None:
             priorities[view.pods.positions_by_group.get(key, NO_MEMBERS)] = role.priority

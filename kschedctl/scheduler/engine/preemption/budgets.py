@@ -58,11 +58,10 @@ class Budgets:
         """
         number = self.view.pods.get_info_number(position)
         if number not in self._protecting_by_info:
-            labelled = bool(self.view.pods.infos[number].labels)
+            has_labels = bool(self.view.pods.infos[number].labels)
+            budgets = self._list_budgets_selecting_info(number) if has_labels else []
             self._protecting_by_info[number] = tuple(
-                name
-                for name in self._list_budgets_selecting_info(number)
-                if labelled and not self._get_selector(name).selects_everything
+                name for name in budgets if not self._get_selector(name).selects_everything
             )
         return self._protecting_by_info[number]
 
@@ -215,14 +214,15 @@ class Budgets:
         """The statuses of all PDBs. They are cached until a PDB is replaced."""
         if self._cached_statuses is None:
             budgets = self._budgets.values()
+            recorded_pods = {
+                index: [f"{pdb.metadata.namespace}/{pod}" for pod in pdb.status.disrupted_pods]
+                for index, pdb in enumerate(budgets)
+                if pdb.status.disrupted_pods
+            }
             self._cached_statuses = BudgetStatuses(
-                tuple(self._budgets),
-                np.array([pdb.status.disruptions_allowed for pdb in budgets], np.int64),
-                {
-                    index: [f"{pdb.metadata.namespace}/{pod}" for pod in pdb.status.disrupted_pods]
-                    for index, pdb in enumerate(budgets)
-                    if pdb.status.disrupted_pods
-                },
+                names=tuple(self._budgets),
+                allowed=np.array([pdb.status.disruptions_allowed for pdb in budgets], np.int64),
+                recorded_pods=recorded_pods,
             )
         return self._cached_statuses
 

@@ -197,7 +197,7 @@ def _dry_run_per_node(cycle: Cycle, filtering: Filtering, potential: Bools, sele
 
     return DryRun(
         candidates,
-        tried & ~has_victims,
+        without_evictable_pods=tried & ~has_victims,
         rejected_by_selection={},
         rejected_by_filters=tried & has_victims & ~promising,
         filter_without_victims=filter_without_victims,

@@ -159,9 +159,10 @@ class PreemptionPlugin(DeclaredPlugin[FilterState, ScoreState], ABC):
         helpful = run.candidates.select(np.flatnonzero(run.candidates.sizes))  # a candidate without victims is an error
         best = choose_best_candidates(cycle.view, helpful) if len(helpful) else None
         allowed = best if candidates_wanted else None
+        is_best_unwanted = best is not None and not candidates_wanted
         report = Preemption(
             eligible=True,
-            why="" if candidates_wanted or best is None else NONE_WANTED.format(potential_count),
+            why=NONE_WANTED.format(potential_count) if is_best_unwanted else "",
             candidates=helpful,
             run=run,
             choice=best,

@@ -129,12 +129,14 @@ class ClaimIndex:
         if old_claim is not None:
             for held in list_held_devices(old_claim, shares=self.shares):
                 driver, pool, _ = held.device
-                use = changed[held.device] = self.get_pool_use((driver, pool))
-                other_holders = [(claim_name, h) for claim_name, h in use.holders[held.device] if claim_name != name]
+                use = self.get_pool_use((driver, pool))
+                changed[held.device] = use
+                other_holders = [holder for holder in use.holders[held.device] if holder[0] != name]
                 use.holders[held.device] = tuple(other_holders)
         for held in list_held_devices(claim, shares=self.shares):
             driver, pool, _ = held.device
-            use = changed[held.device] = self.get_pool_use((driver, pool))
+            use = self.get_pool_use((driver, pool))
+            changed[held.device] = use
             use.holders[held.device] = (*use.holders.get(held.device, ()), (name, held))
 
         for device, use in changed.items():

@@ -609,7 +609,6 @@ class Search:
         constraint. In this case, changes made so far are undone, except for changes that the version of upstream
         forgets to undo. For a request with mode All, AllocationError is raised if the device violates a constraint.
         """
-        request, shareable = self._get_request(position), self.is_shareable(device)
         if not self._is_device_available(position, device):
             return False
 
@@ -625,24 +624,32 @@ class Search:
             return False
 
         # Check the capacity.
-        users = self.users.setdefault(device.id, set())
-        if not self.has_capacity(request, device):
+        self.users.setdefault(device.id, set())
+        if not self.has_capacity(self._get_request(position), device):
             self._undo_charge_and_constraints(position, pool, device, charged=charged)
             return False
 
-        # Record the allocation.
+        self._record_allocation(position, device, charged=charged)
+        return True
+
+    def _record_allocation(self, position: SearchPosition, device: PooledDevice, *, charged: bool) -> None:
+        """Append the device to the claim's results, and record that the device, or a share of it, is taken.
+
+        `charged` says whether its counters were charged. Raises AllocationError for an invalid amount of a share.
+        """
+        request = self._get_request(position)
         consumed: Quantities = {}
         is_first_share = False
-        if shareable:
+        is_shared = self.is_shareable(device)
+        if is_shared:
             is_first_share = device.id not in self.taken
             consumed = capacity.compute_consumption(request.capacity, device.device.capacity, self.arithmetic)
             add_quantities(self.taken.setdefault(device.id, {}), consumed)
         else:
-            users.add(position.claim)
+            self.users[device.id].add(position.claim)
         self.results[position.claim].append(
-            AllocatedDevice(request, device, consumed=consumed, shared=shareable, charged=charged, first=is_first_share)
+            AllocatedDevice(request, device, consumed=consumed, shared=is_shared, charged=charged, first=is_first_share)
         )
-        return True
 
     def _undo_charge_and_constraints(
         self, position: SearchPosition, pool: Pool, device: PooledDevice, *, charged: bool

@@ -425,8 +425,8 @@ class SharedVerdicts:
         self.outcomes[row] = outcome
         if outcome.code is Code.ERROR:
             self.failing = True
-        if previous.code is outcome.code is Code.SUCCESS:
-            return
+        if previous.code is Code.SUCCESS and outcome.code is Code.SUCCESS:
+            return  # no mask changes
 
         # Take the node out of its previous mask, and put it into its new one.
         self._sorted_rejections = None  # outdated
@@ -436,7 +436,8 @@ class SharedVerdicts:
         if outcome.code is not Code.SUCCESS:
             key = outcome.code, outcome.reason
             if key not in self._rejections:
-                self._rejections[key] = np.zeros(len(self.outcomes), np.bool_), outcome
+                no_nodes = np.zeros(len(self.outcomes), np.bool_)
+                self._rejections[key] = (no_nodes, outcome)
             mask, _ = self._rejections[key]
             mask[row] = True
 

@@ -640,7 +640,7 @@ def find_deferred_resizes(resource: str, row: int, view: NodeView) -> tuple[Defe
         reserved, running = amounts.reserved[resource], amounts.running.get(resource, 0)
         if reserved > running:
             resizes.append(DeferredResize(fork.pods.objects[position].key, reserved, running))
-    return tuple(sorted(resizes, key=lambda resize: resize.running - resize.reserved))
+    return tuple(sorted(resizes, key=lambda resize: resize.reserved - resize.running, reverse=True))
 
 
 def _compute_resize_amounts(view: Fork) -> dict[int, ResizeAmounts]:

@@ -410,7 +410,7 @@ def find_emptiest_domain(
     is_emptiest = spread.exists & (spread.counts == fewest)
     if not is_emptiest.any():
         return None
-    equally_empty = int(is_emptiest.sum()) - 1
+    equally_empty = int(is_emptiest.sum()) - 1  # besides the domain that is returned
 
     # A domain that the pod could go to
     is_selected = view.nodes.match_required_affinity(compile_required_node_affinity(info.spec))

@@ -208,10 +208,10 @@ def _get_gce_region(zones: list[str]) -> str:
     """
     regions = set()
     for zone in zones:
-        region, _, _ = zone.rpartition("-")
         if zone.count("-") != 2:
             problem = f"zone in unexpected format, expected: {{locale}}-{{region}}-{{zone}}, got: {zone}"
             raise TranslationError(f"failed to get region from zones: {problem}")
+        region, _dash, _zone_letter = zone.rpartition("-")
         regions.add(region)
     if len(regions) != 1:
         # Upstream prints its set, a Go map with empty structs as values

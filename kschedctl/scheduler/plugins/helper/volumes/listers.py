@@ -106,9 +106,10 @@ class StoragePool(NamedTuple):
         published, the free capacity. Raises InputError for an invalid size.
         """
         name = f"{capacity.metadata.namespace}/{capacity.metadata.name}"
-        free = largest = None
+        free = None
         if capacity.capacity is not None:
             free = parse_size(capacity.capacity, "CSIStorageCapacity", name).value()
+        largest = None
         if capacity.maximum_volume_size is not None:
             largest = parse_size(capacity.maximum_volume_size, "CSIStorageCapacity", name).value()
         try:

@@ -1,0 +1,65 @@
+"""The result of rolling out a changed pod template, with the pods that are evicted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from kschedctl.api.arrays import Position
+from kschedctl.api.objects import Pod
+from kschedctl.api.ownership import Owner
+from kschedctl.replay.controllers.job_failures import JobFailures
+from kschedctl.replay.placements import report_evictions, summarize_evictions
+from kschedctl.reports.placements import EvictionChain, FailedJob
+from kschedctl.scheduler.simulation.simulation import Simulation
+from kschedctl.snapshot.fork import Fork
+from kschedctl.text.counts import first_few
+
+
+class RolloutResult(NamedTuple):
+    """The result of rolling out a changed pod template."""
+
+    owner: Owner
+    restarted: int = 0
+    """The number of running pods of the owner that were restarted."""
+    waiting: int | None = None
+    """The number of the workload's pods without a node after the rollout, or None if there was only a preemption."""
+    victims: tuple[str, ...] = ()
+    """Evicted pods of other owners."""
+    harm: str = ""
+    """The harm that the rollout would do; empty if more pods of the workload get a node."""
+    chain: EvictionChain | None = None
+    """The chain of evictions that follows, or None without victims."""
+    failed_jobs: tuple[FailedJob, ...] = ()
+    """The Jobs that fail because of the evictions."""
+
+
+def add_evictions_to_result(
+    rolled_out: RolloutResult, simulation: Simulation, own_positions: Sequence[Position]
+) -> RolloutResult:
+    """Return the result with the simulation's evicted pods, where their replacements end up, and Jobs that fail.
+
+    The rollout's own pods, at `own_positions`, are not listed as victims.
+    """
+    evicted = report_evictions(simulation)
+    keys = {simulation.view.pods.objects[position].key for position in own_positions}
+    victims = tuple(dict.fromkeys(pod.pod for pod in evicted if pod.pod not in keys))
+    failed_jobs = JobFailures.of(simulation.view.objects).report_failed_jobs(simulation.view.cluster)
+    chain = summarize_evictions(simulation, evicted)
+    return rolled_out._replace(victims=victims, chain=chain, failed_jobs=failed_jobs)
+
+
+def explain_useless_eviction(rolled_out: RolloutResult) -> str:
+    """Say which pods a pod evicts without getting a node, and whether the replacements of these pods take the node."""
+    victims, chain = rolled_out.victims, rolled_out.chain
+    evicts = f"the pod would preempt {first_few(victims)}" if victims else "the pod would preempt no pods"
+    if chain is not None and chain.outrun:
+        return f"{evicts}, but their replacements would take the node first"
+    return f"{evicts} and would still get no node"
+
+
+def get_position(view: Fork, pod: Pod) -> Position:
+    """Return the position of a pod, which the view must have."""
+    position = view.pods.find_position(pod.key)
+    assert position is not None
+    return position
