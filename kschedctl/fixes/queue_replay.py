@@ -22,10 +22,13 @@ from kschedctl.api.ownership import Owner, find_owner
 from kschedctl.fixes.ranking import QueueResult
 from kschedctl.fixes.trial.changes import is_valid_update
 from kschedctl.fixes.trial.trials import RemedyTrial, apply_edits_to_cluster, build_changed_replicas, get_anti_affinity
+from kschedctl.replay.controllers.job_failures import JobFailures
 from kschedctl.replay.controllers.target_pod import find_groups
 from kschedctl.replay.edits import ObjectKey, add_or_replace_pods, change_pods, is_made_up
 from kschedctl.replay.pending_pods import is_pending
+from kschedctl.replay.placements import report_evictions
 from kschedctl.replay.settling import enable_pod_recreation, find_pods_still_pending, schedule_victims_until_stable
+from kschedctl.reports.placements import EvictedPod, FailedJob
 from kschedctl.scheduler.engine.cycle import Filtering, run_pre_filter
 from kschedctl.scheduler.engine.profile import FrameworkLike
 from kschedctl.scheduler.engine.reserve import uses_claims
@@ -52,6 +55,10 @@ class RunWithoutFix(NamedTuple):
     """Names of the nodes by the keys of the pods that get them. A key is `namespace/name`."""
     victims_by_pod: dict[str, tuple[str, ...]]
     """Keys of the evicted pods by the keys of the pods for which they are evicted."""
+    evicted: tuple[EvictedPod, ...] = ()
+    """Reports on all evictions, in order."""
+    failed_jobs: tuple[FailedJob, ...] = ()
+    """The Jobs that fail because of the evictions."""
 
     @property
     def evicts_pods(self) -> bool:
@@ -70,7 +77,12 @@ def _compute_run_without_fix(scheduler: Scheduler) -> RunWithoutFix:
     simulation = enable_pod_recreation(Simulation(scheduler))
     waiting = find_pods_still_pending(simulation)
     _schedule_until_stable(simulation, waiting)
-    return RunWithoutFix(_map_pods_to_nodes(simulation, waiting), _map_pods_to_victims(simulation))
+    return RunWithoutFix(
+        _map_pods_to_nodes(simulation, waiting),
+        _map_pods_to_victims(simulation),
+        evicted=report_evictions(simulation),
+        failed_jobs=JobFailures.of(simulation.view.objects).report_failed_jobs(scheduler.cluster),
+    )
 
 
 def _map_pods_to_nodes(simulation: Simulation, positions: Iterable[Position]) -> dict[str, str]:

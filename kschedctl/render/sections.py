@@ -183,12 +183,12 @@ def build_pods_section(title: str, pods: Sequence[str], style: Style) -> Page:
     return section(title, Bullets(items))
 
 
-def build_unplaced_section(groups: Sequence[UnplacedPods], style: Style) -> Page:
+def build_unplaced_section(groups: Sequence[UnplacedPods], style: Style, title: str = "Not scheduled") -> Page:
     """Build the table of pods without a node, with kube-scheduler's reasons."""
     columns = [Column("pods", right=True), Column("workload, reason")]
     if style.width >= WIDE_WIDTH:
         columns = [Column("pods", right=True), Column("workload", keep=True), Column("verdict"), Column("reason")]
-    return build_table(groups, columns, partial(_build_unplaced_row, style=style), style, title="Not scheduled")
+    return build_table(groups, columns, partial(_build_unplaced_row, style=style), style, title=title)
 
 
 def _build_unplaced_row(group: UnplacedPods, style: Style) -> Row:

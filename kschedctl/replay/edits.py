@@ -159,8 +159,8 @@ def group_nodes(cluster: Cluster, get_group: Callable[[Node], str]) -> dict[str,
     """
     groups: dict[str, list[str]] = {}
     for node in cluster.nodes:
-        if name := get_group(node):
-            groups.setdefault(name, []).append(node.metadata.name)
+        if group := get_group(node):
+            groups.setdefault(group, []).append(node.metadata.name)
     return dict(sorted(groups.items()))
 
 

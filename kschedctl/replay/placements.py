@@ -96,9 +96,9 @@ def _count_nodes_by_label_value(view: Fork, rows: Ints, key: str) -> dict[str, i
     column = view.nodes.label(key)
     codes = column.codes[rows]
     counts = np.bincount(codes[codes >= 0], minlength=len(column.values)).tolist()
-    lists_empty = len(counts) <= MAX_DOMAINS_LISTED
-    count_by_value = dict(sorted(zip(column.values, counts, strict=True)))
-    return {value: count for value, count in count_by_value.items() if count or lists_empty}
+    includes_absent_values = len(counts) <= MAX_DOMAINS_LISTED
+    count_by_value = sorted(zip(column.values, counts, strict=True))
+    return {value: count for value, count in count_by_value if count or includes_absent_values}
 
 
 def group_unplaced_pods(

@@ -17,7 +17,7 @@ from kschedctl.cluster.recreation import recreate_pod
 from kschedctl.replay.edits import change_pods, recreate_pod_with_current_priority
 from kschedctl.replay.pending_pods import get_queue_turn
 from kschedctl.replay.unknown import find_simulation_unknowns
-from kschedctl.reports.placements import FailedJob, PendingLeftOut
+from kschedctl.reports.placements import EvictedPod, FailedJob, PendingLeftOut
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
@@ -63,6 +63,8 @@ class SettledCluster:
     """The number of pods that were placed."""
     evicted: tuple[str, ...] = ()
     """The pods that were preempted, apart from pods that were being deleted anyway. A pod may occur several times."""
+    preempted: tuple[EvictedPod, ...] = ()
+    """Reports on all evictions by preemption, in their order, also of pods that were being deleted anyway."""
     interrupted: bool = False
     failed_jobs: tuple[FailedJob, ...] = ()
     """The Jobs that failed because pending pods preempted their pods."""
@@ -133,10 +135,8 @@ class UnexplainedSettling:
     def settle(cls, cluster: Cluster, call_extender: CallExtender | None = None) -> UnexplainedSettling:
         """Schedule all pending pods without explaining why others still wait."""
         simulation = enable_pod_recreation(Simulation(Scheduler(cluster, call_extender)))
-        return cls(
-            simulation,
-            schedule_victims_until_stable(simulation, simulation.schedule(find_pods_still_pending(simulation))),
-        )
+        outcomes = simulation.schedule(find_pods_still_pending(simulation))
+        return cls(simulation, schedule_victims_until_stable(simulation, outcomes))
 
     @cached_property
     def waiting(self) -> frozenset[str]:
@@ -263,6 +263,7 @@ def build_settled_cluster(simulation: Simulation, outcomes: list[Outcome]) -> Se
     verdict if the message is empty.
     """
     from kschedctl.replay.controllers.job_failures import JobFailures  # noqa: PLC0415 - only after evictions
+    from kschedctl.replay.placements import report_evictions  # noqa: PLC0415 - only after evictions
 
     view = simulation.view
     pods = view.pods.objects
@@ -277,6 +278,7 @@ def build_settled_cluster(simulation: Simulation, outcomes: list[Outcome]) -> Se
             for outcome in _select_latest_outcomes(outcomes)
         ),
         evicted=tuple(map(pods.get_key, list_displaced_victims(simulation, outcomes))),
+        preempted=report_evictions(simulation),
         interrupted=simulation.interrupted,
         failed_jobs=JobFailures.of(view.objects).report_failed_jobs(view.cluster),
         unknown=find_simulation_unknowns(simulation),

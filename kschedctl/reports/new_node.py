@@ -150,9 +150,9 @@ class NeverScheduled(Document, frozen=True):
     """Pods that have no node in the end."""
 
     pods: Annotated[tuple[str, ...], Column(keep=True)]
-    message: Annotated[str, Column(tone=Tone.VERBATIM)]
+    message: Annotated[str, Column("kube-scheduler's message", tone=Tone.VERBATIM)]
     """kube-scheduler's message."""
-    autoscaler: Annotated[str, Column(tone=Tone.VERBATIM)]
+    autoscaler: Annotated[str, Column("autoscaler's message", tone=Tone.VERBATIM)]
     """The reason why no node is added for them, in the autoscaler's words."""
     causes: Annotated[tuple[str, ...], Column("what stops it", lines=True)] = ()
     """The reasons why node groups or NodePools do not add a node for these pods, in our words."""

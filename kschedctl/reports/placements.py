@@ -430,6 +430,19 @@ class BlockedPod(Document, frozen=True):
     """Pods that the budgets do not count as healthy, so that they use up what the budgets allow."""
 
 
+def group_blocked_pods(blocked: Iterable[BlockedPod]) -> tuple[ShortPods, ...]:
+    """Group blocked pods of the same workload that cannot be evicted for the same reason.
+
+    >>> pods = [BlockedPod(f"d/db-{number}", "StatefulSet d/db", "n1", "its budget allows none") for number in (0, 1)]
+    >>> [(group.pods, group.such_as) for group in group_blocked_pods(pods)]
+    [(2, 'd/db-0')]
+    """
+    groups: dict[tuple[str, str], list[str]] = {}
+    for pod in blocked:
+        groups.setdefault((pod.workload, pod.why), []).append(pod.pod)
+    return tuple(ShortPods(len(pods), pods[0], workload, why) for (workload, why), pods in groups.items())
+
+
 def describe_victims(victims: Iterable[str], tied: Mapping[str, Sequence[str]]) -> list[str]:
     """Describe each victim in a text. Victims that could be replaced by the same other pods share a text at the end.
 

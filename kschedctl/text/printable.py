@@ -232,12 +232,10 @@ def put_reason_in_plain_words(reason: str) -> str:
     >>> put_reason_in_plain_words("preemption is under way")
     'preemption is under way'
     """
-    prefix, _, resource = reason.partition("Insufficient ")
-    words = (
-        f"too little {_name_resource(resource)} is free"
-        if resource and not prefix
-        else SHARED_REASON_WORDS.get(reason, "")
-    )
+    words = SHARED_REASON_WORDS.get(reason, "")
+    if reason.startswith("Insufficient "):
+        resource = reason.removeprefix("Insufficient ")
+        words = f"too little {_name_resource(resource)} is free"
     return f"{words} ({reason})" if words else reason
 
 
@@ -289,13 +287,17 @@ def rewrite_fit_error(message: str, pods: int = 1, closed: int = 0) -> str:
         return message
     nodes, all_sentences = int(match[1]), match[2]
     sentences = _PREEMPTION.sub("", all_sentences).removesuffix(".")
-    filter_reasons = counted_reasons = _parse_reasons(sentences)
+    filter_reasons = _parse_reasons(sentences)
 
-    other = suffix = ""
+    counted_reasons = filter_reasons
+    other = ""
+    suffix = ""
     if closed:
-        counted_elsewhere = _leave_out_cordoned_nodes(counted_reasons, closed)
-        if counted_elsewhere and nodes > closed:
-            counted_reasons, nodes, other = counted_elsewhere, nodes - closed, "other "
+        reasons_of_other_nodes = _leave_out_cordoned_nodes(filter_reasons, closed)
+        if reasons_of_other_nodes and nodes > closed:
+            counted_reasons = reasons_of_other_nodes
+            nodes -= closed
+            other = "other "
         else:
             suffix = " (nodes that the replay removes are counted)"
 

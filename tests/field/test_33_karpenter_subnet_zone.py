@@ -9,7 +9,7 @@ import pytest
 from autoscaling_cases import TYPES, get_case_path, run, run_json
 
 CASE = "33-karpenter-subnet-zone"
-STOP = "EC2NodeClass std has no subnet in eu-1a, only in eu-1b, eu-1c"
+STOP = "EC2NodeClass std has no subnet in eu-1a, only in eu-1b and eu-1c"
 
 
 def test_node_class_and_its_zones_are_named(capsys: pytest.CaptureFixture[str]) -> None:

@@ -37,6 +37,7 @@ from kschedctl.reports.remedy import Remedy, sort_incomplete_and_costly_fixes_la
 CSI = build_storage_class("csi")
 ON_N1 = {HOSTNAME: ["n1"]}
 IN_B = {ZONE: ["b"]}
+REGION = "topology.kubernetes.io/region"
 ASKED = build_pod(**build_pod_volumes("data"))
 LABELLED = build_volume("v", "manual", held_by="data")
 LABELLED["metadata"]["labels"] = {ZONE: "b"}
@@ -468,3 +469,28 @@ def test_node_directories_are_not_proposed_for_data(on: Json | None) -> None:
     remedy = next(each for each in report.remedies if each.kinds == ("CreateVolume",))
     warning = "a hostPath is a different directory on each node, so a pod that moves leaves its data behind"
     assert (warning in remedy.drawbacks) is (on is None)
+
+
+def find_node_fixes(*objects: Json) -> list[str]:
+    """Return the summaries of the fixes for pod asked that only add nodes."""
+    report = remedies(Cluster.from_objects(list(objects)), "d/asked")
+    summaries = [remedy.summary for remedy in report.remedies]
+    return [summary for summary in summaries if summary.startswith("Add a node") and " and " not in summary]
+
+
+def test_a_node_like_the_pool_that_the_pod_selects_is_added_in_the_zone_of_its_volume() -> None:
+    """No node of pool db is in zone b, in which the volume is. A node of pool db in that zone takes the pod."""
+    asked = build_pod(nodeSelector={"pool": "db"}, **build_pod_volumes("data"))
+    claim, volume = build_claim(of="csi", volume="v"), build_volume("v", "csi", on=IN_B, held_by="data")
+    nodes = [build_node("n1", "a", pool="db"), build_node("n2", "b", pool="general")]
+    assert find_node_fixes(CSI, asked, claim, volume, *nodes) == ["Add a node like n1 (pool db) but in zone b"]
+
+    # A volume cannot be used from a zone of another region
+    far_nodes = [build_node("n1", "a", pool="db", **{REGION: "r1"}), build_node("n2", "b", **{REGION: "r2"})]
+    assert find_node_fixes(CSI, asked, claim, volume, *far_nodes) == []
+
+    # A full node of pool db in zone b is copied as it is
+    full = build_pod("full", on="n3")
+    full["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "4"
+    fixes = find_node_fixes(CSI, asked, claim, volume, *nodes, build_node("n3", "b", pool="db"), full)
+    assert fixes == ["Add a node like n3 (pool db)"]

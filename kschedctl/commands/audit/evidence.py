@@ -265,6 +265,7 @@ def build_priorities_evidence(report: PrioritiesSection, style: Style) -> Page:
     The highest tier comes first. Exposed pods are behind Services and may be preempted by higher tiers. Pods that wait
     too long have a table only in wide output, since findings already report these pods.
     """
+    preempted_title = "Workloads with recently preempted pods"
     exposed_title = "Service pods that higher tiers can preempt"
     exposed_note = "pods above: pods of the tiers above, which can preempt the pods of the workload"
     exposed = build_struct_table(report.exposed, style, title=exposed_title, limit=ROWS_SHOWN // 2, note=exposed_note)
@@ -278,7 +279,7 @@ def build_priorities_evidence(report: PrioritiesSection, style: Style) -> Page:
         *_build_growth_section(report, style),
         *(starving if style.wide else ()),
         *starving_as_of_today,
-        *build_struct_table(report.preempted, style, title="Recently preempted", limit=ROWS_SHOWN // 2, full=False),
+        *build_struct_table(report.preempted, style, title=preempted_title, limit=ROWS_SHOWN // 2, full=False),
         *exposed,
     )
 

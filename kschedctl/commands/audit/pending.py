@@ -385,21 +385,21 @@ def _iter_findings(group: Sequence[WaitingPod], audited: AuditedCluster) -> Iter
 def _choose_severity(group: Sequence[WaitingPod], rule: AuditRule, audited: AuditedCluster) -> str:
     """Return the severity of the finding about a group of waiting pods.
 
-    The finding is a note if an unread scheduler may serve the pods, or if unread data could change the replay. Unread
-    data does not matter for a pod whose gang is deadlocked with another gang. Otherwise, a stuck pod is an error once
-    kube-scheduler should have retried it. Until then it is a warning, since a change may just have made room. If the
-    time of the cluster is unknown, it is a note. All other findings have the severity of their rule.
+    The finding is a note if unread data could change it. The severity of a finding about stuck pods depends on whether
+    a retry is overdue. All other findings have the severity of their rule.
     """
     first = group[0].explanation
     if rule is UNSERVED:  # a scheduler that was not read may serve the pods
         return NOTE if _find_unread_scheduler_kinds(audited) else rule.severity
+    # A gang that is deadlocked with another gang stays so, whatever was not read
     is_deadlocked = first.pod_group is not None and bool(first.pod_group.deadlocked_with)
     if first.undecided and not is_deadlocked:
         return NOTE
     if rule is not STUCK:
         return rule.severity
-    if not audited.now:
+    if not audited.now:  # without the time of the cluster, no retry is known to be overdue
         return NOTE
+    # Until the retry is overdue, a change may just have made room
     return ERROR if any(is_retry_overdue(waiting, audited) for waiting in group) else WARNING
 
 

@@ -303,7 +303,7 @@ def describe_remedy(remedy: Remedy) -> Sequence[str]:
     """Return the lines of a fix's screen: its summary, effects, owner and commands."""
     fits = "if the pod were alone, would fit on" if remedy.holds is False else "then fits on"
     details = [
-        ("also works with", remedy.alternatives and describe_alternatives(remedy.alternatives, 10)),
+        ("also works with", describe_alternatives(remedy.alternatives, 10) if remedy.alternatives else ""),
         ("caveats", "; ".join(remedy.drawbacks)),
         ("pods that also get a node", names(remedy.also_places, 20)),
         ("evicts", names(remedy.victims, 20)),

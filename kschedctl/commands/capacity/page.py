@@ -50,7 +50,7 @@ def build_page(report: Capacity, style: Style) -> Page:
     return (
         *build_interruption_line(report.interrupted),
         *([doubt_line] if report.undecided else []),
-        *shapes[:1],
+        *shapes[:1],  # the headline, which comes before the caveats
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
         *map(paragraph, report.notes),
         *shapes[1:],

@@ -117,10 +117,13 @@ class ShapeCapacity(Document, frozen=True):
         if self.created is None:
             return ""
         message = shorten_api_message(self.refused[0])
-        if self.binding_limit in (CapacityLimit.QUOTA, CapacityLimit.ADMISSION):
-            return f"{'The next one is' if self.created else 'They are'} not created: {message}"
+        admission_ends_first = self.binding_limit in (CapacityLimit.QUOTA, CapacityLimit.ADMISSION)
+        if admission_ends_first:
+            not_created = "The next one is" if self.created else "They are"
+            return f"{not_created} not created: {message}"
         created = f"{self.created:,} more {'is' if self.created == 1 else 'are'} created"
-        if self.created == self.fits and EXCEEDED in message:
+        is_quota_used_up = EXCEEDED in message
+        if is_quota_used_up and self.created == self.fits:
             return f"room and quota run out together: {created}, then {message}"
         return f"room runs out first: {created}, then {message}"
 

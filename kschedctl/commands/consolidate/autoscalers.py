@@ -177,7 +177,8 @@ def _describe_replacements(command: DisruptionCommand) -> str:
     for claim in command.replacements:
         names = [name for name, _ in claim.instance_types]
         if claim.cheapest:
-            names = [claim.cheapest.options[0].partition("|")[0], *names]
+            cheapest_type, _, _ = claim.cheapest.options[0].partition("|")  # `type|zone|capacityType`
+            names = [cheapest_type, *names]
         other_count = len(dict.fromkeys(names)) - 1
         if names:
             types.append(f"{names[0]} or {counted(other_count, 'other type')}" if other_count > 0 else names[0])

@@ -37,19 +37,8 @@ def build_page(report: NodeConsolidation, style: Style) -> Page:
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
         *_build_removable_table(report, style),
         *([paragraph(Marked(EMPTIEST_FIRST, Tone.FAINT))] if report.ignores_prices else ()),
-        *build_struct_table(
-            report.staying,
-            style,
-            {"why": lambda node: build_why_cell(node, style)},
-            title="Nodes that must stay",
-            full=False,
-        ),
-        *(
-            [paragraph(Marked(REMOVED_EARLIER, Tone.FAINT))]
-            if any(node.cordoned_in_replay > 1 for node in report.staying)
-            else ()
-        ),
-        *(section("Not tried", Bullets(left_out)) if left_out else ()),
+        *_build_staying_nodes_table(report, style),
+        *(section("Nodes that were not tried", Bullets(left_out)) if left_out else ()),
         *build_struct_table(
             report.requested, style, title="Requests in % of the allocatable resources of ready worker nodes"
         ),
@@ -65,6 +54,24 @@ def _describe_left_out_nodes(report: NodeConsolidation, reason: str, style: Styl
     nodes = report.not_tried.get(reason, ())
     named = f": {', '.join(nodes) if style.lists_all_nodes else first_few(nodes)}" if nodes else ""
     return f"{counted(report.left_out[reason], 'node')} {reason}{named}"
+
+
+def _build_staying_nodes_table(report: NodeConsolidation, style: Style) -> Page:
+    """Build the table of the nodes that must stay.
+
+    A note follows if some of them were tried after other nodes had been removed.
+    """
+    table = build_struct_table(
+        report.staying,
+        style,
+        {"why": lambda node: build_why_cell(node, style)},
+        title="Nodes that must stay",
+        full=False,
+    )
+    # The tried node itself is cordoned as well
+    is_any_tried_after_removals = any(node.cordoned_in_replay > 1 for node in report.staying)
+    note = (paragraph(Marked(REMOVED_EARLIER, Tone.FAINT)),) if is_any_tried_after_removals else ()
+    return (*table, *note)
 
 
 def _build_removable_table(report: NodeConsolidation, style: Style) -> Page:

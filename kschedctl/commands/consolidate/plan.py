@@ -510,7 +510,7 @@ class ConsolidationRun:
             CORDONED: is_cordoned,
             "of the control plane": is_control_plane,
             "not ready or not initialized": is_unready,
-            "nominated for a pod that preempts": is_nominated,
+            "nominated for a preempting pod": is_nominated,
             OF_ANOTHER_POOL: ~is_in_pool,
         }
         return {reason: np.flatnonzero(nodes).tolist() for reason, nodes in mask_by_reason.items() if nodes.any()}

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from random import Random
 
 import numpy as np
-from msgspec.structs import replace
 
 from kschedctl.api.arrays import Position
+from kschedctl.api.copying import replace
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.node_health import NodeHealth
 from kschedctl.api.objects import Pod
@@ -61,7 +61,7 @@ from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, 
 from kschedctl.replay.terminating_pods import find_down_nodes
 from kschedctl.replay.unknown import build_unknown_fields, find_simulation_unknowns, merge_unknown_kinds
 from kschedctl.replay.volumes import find_pinned_volumes
-from kschedctl.reports.placements import select_displaced_pods
+from kschedctl.reports.placements import UnplacedPods, select_displaced_pods
 from kschedctl.reports.unknown import ClusterBasis
 from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom, SearchOptions
@@ -103,6 +103,8 @@ def drain(
     )
     if drain_first := _find_nodes_to_drain_first(cluster, report, options):
         return replace(report, drain_first=drain_first)
+    if any(pod.budgets for pod in report.blocked):
+        report = replace(report, unplaced_without_budgets=_find_pods_unplaced_without_budgets(cluster, report, options))
     if not report.unplaced:
         return report
     step: JsonObject = {"drain": {"nodes": node_names}}
@@ -133,6 +135,18 @@ def _find_nodes_to_drain_first(cluster: Cluster, report: Drain, options: SearchO
     if not first or not drain_nodes(cluster, [*first, *report.nodes], **options).safe:
         return ()
     return tuple(first)
+
+
+def _find_pods_unplaced_without_budgets(
+    cluster: Cluster, report: Drain, options: SearchOptions
+) -> tuple[UnplacedPods, ...]:
+    """Find the blocked pods that would fit nowhere else if no PodDisruptionBudget denied their eviction."""
+    without_budgets = drain_nodes(replace(cluster, pod_disruption_budgets=()), report.nodes, **options)
+    blocked = frozenset(pod.pod for pod in report.blocked)
+    groups = (
+        replace(group, pods=tuple(pod for pod in group.pods if pod in blocked)) for group in without_budgets.unplaced
+    )
+    return tuple(group for group in groups if group.pods)
 
 
 @dataclass(eq=False)

@@ -77,8 +77,8 @@ def drain(
             if report.drain_first:
                 order = (*report.drain_first, *report.nodes)
                 return loaded.source.build_command("drain", order, options=replay_options)
-            if report.waiting_in_budgets:
-                pod = report.waiting_in_budgets[0]
+            if report.unfit_in_budgets:
+                pod = report.unfit_in_budgets[0]
                 return loaded.source.build_command("remedies", pod, options=extending.to_cli_options())
             scenario = report.remedy
             if scenario is None and report.pending_left_out.may_take_room:

@@ -33,7 +33,8 @@ MAX_OUTCOMES_IN_SENTENCE = 3
 TERMINATING = "Already terminating: kubectl drain waits until these pods are gone"
 NOMINATED = "Pending pods nominated to these nodes: they lose the room that preemption made for them"
 STRANDED = "Pending pods that cannot run on any other node"
-WITH_PENDING_PODS = "Next (first let the pending pods that fit get a node, then simulate this drain)"
+UNPLACED_WITHOUT_BUDGETS = "Would fit nowhere else even if the budgets allowed their eviction"
+WITH_PENDING_PODS = "Next (simulate this drain together with the pending pods, which are scheduled first)"
 WITH_NODE_FOR_WAITING_POD = "Next (find a node for the pod that uses up the budget)"
 RETURNED = "Come back to the nodes, since they tolerate the cordon"
 
@@ -45,30 +46,18 @@ def build_page(report: Drain, style: Style) -> Page:
         *_build_verdict_lines(report),
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown, report.search_start),
         *build_data_warning(report.pinned_volumes),
-        *(paragraph(Marked("Another order:", Tone.WARNING), f"{text}.") for text in report.describe_safe_order()),
-        *(paragraph(Marked("The drain", Tone.WARNING), f"{harm}.") for harm in report.list_harms()),
-        *build_pending_left_out_line(report.pending_left_out),
-        *(
-            paragraph(Marked(f"{text[:1].upper()}{text[1:]}.", Tone.WARNING))
-            for text in report.describe_violated_budgets()
-        ),
-        *(paragraph(Marked("Lost:", Tone.WARNING), f"{job.describe()}.") for job in report.failed_jobs),
-        *build_pods_section(LOST_INDEXES, report.pods_of_failed_indexes, style),
-        *build_pods_section(LOST, report.without_controller, style),
-        *build_pods_section(LOST_VICTIMS, report.bare_victims, style),
-        *build_pods_section(TERMINATING, report.terminating, style),
-        *build_pods_section(NOMINATED, report.nominated, style),
-        *build_pods_section(STRANDED, report.stranded, style),
-        *build_pods_section(RETURNED, report.returned, style),
+        *_build_harm_lines(report),
+        *_build_pod_sections(report, style),
         *(build_not_created_section(report.not_created, style) if report.not_created else ()),
         *build_struct_table(report.blocked, style, title="Cannot be evicted"),
         *(paragraph(f"{text}.") for text in report.describe_blocked_kubectl_drain()),
+        *build_unplaced_section(report.unplaced_without_budgets, style, title=UNPLACED_WITHOUT_BUDGETS),
         *(section("To drain it anyway", Bullets(report.budget_fixes)) if report.budget_fixes else ()),
         *build_struct_table(report.delayed, style, title=DELAYED),
         *build_unplaced_section(report.unplaced, style),
         *build_preempted_section(report.evicted, style, report.chain),
         *build_struct_table(report.displaced_workloads, style, title="Workloads of Kueue"),
-        *build_struct_table(report.list_pods_moved_off_nodes(), style, title="Moved", full=False),
+        *build_struct_table(report.list_pods_moved_off_nodes(), style, title="Pods that move", full=False),
         *build_headroom_section(report.headroom, title="Requests on the remaining nodes"),
         *build_pods_before_and_after(report.zones, report.nodes_changed),
         *build_runs_section(report.runs, report.over_runs, NUMBER_DESCRIPTIONS),
@@ -82,9 +71,36 @@ def _choose_next_title(report: Drain) -> str:
     """Return the title of the section with the command to go on with."""
     if report.drain_first:
         return REPLAYED
-    if report.waiting_in_budgets:
+    if report.unfit_in_budgets:
         return WITH_NODE_FOR_WAITING_POD
     return REPLAYED if report.remedy else WITH_PENDING_PODS
+
+
+def _build_harm_lines(report: Drain) -> Page:
+    """Build the lines about a better order of nodes, and about the harm that this drain does."""
+    return (
+        *(paragraph(Marked("Another order:", Tone.WARNING), f"{text}.") for text in report.describe_safe_order()),
+        *(paragraph(Marked("The drain", Tone.WARNING), f"{harm}.") for harm in report.list_harms()),
+        *build_pending_left_out_line(report.pending_left_out),
+        *(
+            paragraph(Marked(f"{text[:1].upper()}{text[1:]}.", Tone.WARNING))
+            for text in report.describe_violated_budgets()
+        ),
+        *(paragraph(Marked("Lost:", Tone.WARNING), f"{job.describe()}.") for job in report.failed_jobs),
+    )
+
+
+def _build_pod_sections(report: Drain, style: Style) -> Page:
+    """Build a section for each group of pods that are lost, already terminating, left Pending, or come back."""
+    return (
+        *build_pods_section(LOST_INDEXES, report.pods_of_failed_indexes, style),
+        *build_pods_section(LOST, report.without_controller, style),
+        *build_pods_section(LOST_VICTIMS, report.bare_victims, style),
+        *build_pods_section(TERMINATING, report.terminating, style),
+        *build_pods_section(NOMINATED, report.nominated, style),
+        *build_pods_section(STRANDED, report.stranded, style),
+        *build_pods_section(RETURNED, report.returned, style),
+    )
 
 
 def _build_verdict_lines(report: Drain) -> Page:

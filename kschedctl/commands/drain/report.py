@@ -31,13 +31,14 @@ from kschedctl.reports.placements import (
     describe_evictions,
     describe_fates_of_evicted,
     describe_violated_budgets,
+    group_blocked_pods,
     list_displaced_pods,
     list_unplaced_evicted_pods,
     select_displaced_pods,
 )
 from kschedctl.reports.plugin_answers import SearchStart
 from kschedctl.reports.report import GateProblem, Report
-from kschedctl.reports.summary import CostKind, FixCost, ShortFix, ShortPods, Summary, list_eviction_costs
+from kschedctl.reports.summary import CostKind, FixCost, ShortFix, Summary, list_eviction_costs
 from kschedctl.reports.unknown import UnknownKind, describe_doubt
 from kschedctl.text.counts import agreeing, counted, first_few, join_first_few, join_words
 
@@ -190,6 +191,8 @@ class Drain(Report, frozen=True):
     """The change that lets the drain go on, for each PodDisruptionBudget that allows no eviction from the start."""
     waiting_in_budgets: tuple[str, ...] = ()
     """Pods without a node that use up the PodDisruptionBudgets of the blocked pods."""
+    unplaced_without_budgets: tuple[UnplacedPods, ...] = ()
+    """Blocked pods that would fit on no other node if no PodDisruptionBudget denied their eviction."""
     commands: tuple[str, ...] = ()
     """The command that drains the nodes, or () if they cannot be drained."""
     pending_left_out: PendingLeftOut = PendingLeftOut()
@@ -370,6 +373,11 @@ class Drain(Report, frozen=True):
             return [f"{text} and {agreeing(evicted, 'moves', 'move')}"]
         return [text]
 
+    @property
+    def headline_entries(self) -> int:
+        """Return 1 if a pod is blocked, since the headline says why its group cannot be evicted, otherwise 0."""
+        return int(bool(self.blocked))
+
     def _describe_blocker(self) -> str:
         """Describe why the first blocked pod cannot be evicted, and count the other blocked pods.
 
@@ -395,6 +403,20 @@ class Drain(Report, frozen=True):
         is_any_retried = any(len(pod.budgets) == 1 for pod in self.blocked)
         end = "retry forever, unless --timeout is set" if is_any_retried else "end with an error"
         return (f"kubectl drain would cordon {first_few(self.nodes)}, {evictions}, and then {end}",)
+
+    def _describe_pods_unplaced_without_budgets(self) -> tuple[str, ...]:
+        """Return a sentence on the blocked pods that would fit nowhere else, as a tuple, or () if there are none."""
+        pods = [pod for group in self.unplaced_without_budgets for pod in group.pods]
+        if not pods:
+            return ()
+        them = agreeing(len(pods), "it", "them")
+        return (f"even if the budgets allowed the eviction of {join_first_few(pods)}, no other node could take {them}",)
+
+    @property
+    def unfit_in_budgets(self) -> tuple[str, ...]:
+        """The pods in `waiting_in_budgets` that fit on no node now."""
+        fitting_pods = self.pending_left_out.fitting or ()
+        return tuple(pod for pod in self.waiting_in_budgets if pod not in fitting_pods)
 
     @property
     def bare_victims(self) -> tuple[str, ...]:
@@ -541,7 +563,6 @@ class Drain(Report, frozen=True):
 
         If a pod is blocked, the headline says why.
         """
-        blocked = (ShortPods(1, pod.pod, pod.workload, pod.why) for pod in self.blocked)
         # A drain that ends is not called safe if it harms pods
         if self.safe and not self._harms:
             verdict = "Safe"
@@ -557,7 +578,7 @@ class Drain(Report, frozen=True):
             subject=", ".join(self.nodes),
             verdict=verdict,
             headline=f"{first_few(self.nodes)} {self._build_verdict()}{details}",
-            pods=(*blocked, *(pods.short_form for pods in self.unplaced)),
+            pods=(*group_blocked_pods(self.blocked), *(pods.short_form for pods in self.unplaced)),
             fixes=self._build_short_fixes(),
             victims=list_displaced_pods(self.evicted),
             advice=self.budget_fixes,
@@ -567,6 +588,7 @@ class Drain(Report, frozen=True):
                 *self.describe_violated_budgets(),
                 *self._describe_lost_pods(),
                 *self.describe_blocked_kubectl_drain(),
+                *self._describe_pods_unplaced_without_budgets(),
                 *self._describe_drain_order(),
                 *self.describe_safe_order(),
                 *self.list_harms(),

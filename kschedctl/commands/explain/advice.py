@@ -105,7 +105,13 @@ def _advise_on_gated_pod(report: Explanation, pod: Pod) -> Iterator[Advice]:
     """
     gates = join_words([gate.name for gate in pod.spec.scheduling_gates])
     if gates:
-        gone = ("it is gone", "both are gone", "all of them are gone")[min(len(pod.spec.scheduling_gates), 3) - 1]
+        gate_count = len(pod.spec.scheduling_gates)
+        if gate_count == 1:
+            gone = "it is gone"
+        elif gate_count == 2:
+            gone = "both are gone"
+        else:
+            gone = "all of them are gone"
         text = f"Find the controller that should remove {gates}: the scheduler ignores the pod until {gone}"
         yield Advice("RemoveGates", text)
     devices = report.queue.get(DynamicResources.name)

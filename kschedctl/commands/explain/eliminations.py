@@ -198,10 +198,12 @@ def find_causes(obstacles: Sequence[Obstacle], cycle: Cycle) -> tuple[Cause, ...
     lowest_level = int(closeness.level.min())
     eligible = closeness.level == lowest_level
     chosen = _choose_reasons(obstacles, eligible, lowest_level)
-    eligible_count = 0 if lowest_level == OUT_OF_REACH else int(eligible.sum())
+    all_are_out_of_reach = lowest_level == OUT_OF_REACH
+    # Nodes out of reach are no candidates, so the causes then give no number of candidate nodes
+    candidate_count = 0 if all_are_out_of_reach else int(eligible.sum())
     full_nodes = _find_full_nodes(obstacles, nodes)
-    causes = [_build_cause(reason, cycle, eligible_count, closeness, full_nodes) for reason in chosen]
-    if lowest_level == OUT_OF_REACH and (conflict := find_label_conflict(chosen, cycle)):
+    causes = [_build_cause(reason, cycle, candidate_count, closeness, full_nodes) for reason in chosen]
+    if all_are_out_of_reach and (conflict := find_label_conflict(chosen, cycle)):
         causes[0] = replace(causes[0], conflict=conflict)
     return tuple(causes)
 
@@ -292,21 +294,21 @@ def _choose_covering_reasons(reasons: Sequence[Reason], eligible: Bools) -> list
 
 
 def _build_cause(
-    reason: Reason, cycle: Cycle, eligible_count: int, closeness: NodeCloseness, full_nodes: Bools
+    reason: Reason, cycle: Cycle, candidate_count: int, closeness: NodeCloseness, full_nodes: Bools
 ) -> Cause:
     """Build the cause for one reason, with the closest of the nodes that it rejects.
 
-    If all nodes are out of reach (`eligible_count` is 0), a typical one of the closest nodes is named. `full_nodes`
+    If all nodes are out of reach (`candidate_count` is 0), a typical one of the closest nodes is named. `full_nodes`
     (N,) marks the nodes that can run no more pods.
     """
     rows = closeness.sort_by_closeness(reason.mask, measure_distance(reason.obstacles))
-    row = int(rows[0]) if eligible_count else _choose_typical_node(rows, reason.obstacles, cycle, closeness)
+    row = int(rows[0]) if candidate_count else _choose_typical_node(rows, reason.obstacles, cycle, closeness)
     fact = _mark_requirements_for_absent_nodes(find_fact(reason.obstacles, row), cycle)
     cause = Cause(
         reason.obstacles[0].plugin,
         reason.obstacles[0].reason,
         nodes=len(rows),
-        within=eligible_count,
+        within=candidate_count,
         nearest=cycle.view.nodes.names[row],
         fact=describe_fact(fact),
         fact_data=fact,
@@ -392,7 +394,8 @@ def _find_largest_shortage(
     column = cycle.view.resources.get(resource)
     if column is None:
         return None
-    fact = find_fact(obstacles_of_reason, int(rows[np.argmax(cycle.view.allocatable[rows, column])]))
+    largest_row = int(rows[np.argmax(cycle.view.allocatable[rows, column])])
+    fact = find_fact(obstacles_of_reason, largest_row)
     return fact if isinstance(fact, Insufficient) else None
 
 

@@ -221,7 +221,7 @@ def build_matrices(
 def _share_matrices(
     explained: Iterable[tuple[Sequence[str], Explanation]], index_by_node: dict[Tonal, int]
 ) -> tuple[list[_SharedMatrix], int]:
-    """Return the distinct matrices with their pods, and the number of pods whose matrix would exceed MAX_PACKED_BYTES.
+    """Return the distinct matrices with their pods, and the number of pods left out to stay below MAX_PACKED_BYTES.
 
     Explanations without examined nodes are skipped. The nodes of the matrices are added to `index_by_node`.
     """

@@ -367,9 +367,10 @@ class _RefusalTexts(NamedTuple):
 def _stack_refusals(texts: _RefusalTexts) -> Stack:
     """Stack the facts and further plugins below the first plugin's name, one fact on each line."""
     *facts, last_fact = texts.facts or ("",)
-    last_line = (
-        f"{last_fact} ({texts.also_clause})" if last_fact and texts.also_clause else last_fact or texts.also_clause
-    )
+    if last_fact and texts.also_clause:
+        last_line = f"{last_fact} ({texts.also_clause})"
+    else:
+        last_line = last_fact or texts.also_clause
     return Stack((texts.plugin, *(Marked(fact, Tone.FAINT) for fact in facts), Marked(last_line, Tone.FAINT)))
 
 
@@ -541,24 +542,21 @@ def iter_verdict_blocks(report: Explanation, style: Style) -> Iterator[Block]:
         yield from _build_once_created_line(report)
         return
     condition = (Marked(f"As if {report.as_if}:", Tone.WARNING),) if report.as_if else ()
-    pod = Marked(report.pod, Tone.STRONG)
+    condition_and_pod = (*condition, Marked(report.pod, Tone.STRONG))
+    verdict = describe_verdict(report.verdict)
     preemption_text = report.preemption.preemption_text if report.preemption is not None else ""
     verdict_doubts = [unknown for unknown in report.unknown if unknown.affects == VERDICT]
     if verdict_doubts:
-        yield paragraph(
-            *condition,
-            pod,
-            Marked(f"{describe_verdict(report.verdict)}, but {NOT_CERTAIN}:", Tone.WARNING),
-            describe_verdict_doubts(verdict_doubts),
-        )
-        answer = (Marked(f"{preemption_text}:", Tone.WARNING),) if preemption_text else ()
-        yield from _iter_headline_blocks(" ".join(part.text for part in answer), answer, report, style)
-    else:
-        preemption_clause = f", {preemption_text}" if preemption_text else ""
-        verdict = f"{describe_verdict(report.verdict)}{preemption_clause}" + (":" if report.headline else "")
-        tone = VERDICT_TONES.get(report.verdict, Tone.WARNING)
-        parts = (*condition, pod, Marked(verdict, tone))
-        yield from _iter_headline_blocks(" ".join(part.text for part in parts) + " ", parts, report, style)
+        doubtful_verdict = Marked(f"{verdict}, but {NOT_CERTAIN}:", Tone.WARNING)
+        yield paragraph(*condition_and_pod, doubtful_verdict, describe_verdict_doubts(verdict_doubts))
+        preemption = (Marked(f"{preemption_text}:", Tone.WARNING),) if preemption_text else ()
+        yield from _iter_headline_blocks(preemption, report, style)
+        return
+    preemption_clause = f", {preemption_text}" if preemption_text else ""
+    colon = ":" if report.headline else ""
+    tone = VERDICT_TONES.get(report.verdict, Tone.WARNING)
+    marked_verdict = Marked(f"{verdict}{preemption_clause}{colon}", tone)
+    yield from _iter_headline_blocks((*condition_and_pod, marked_verdict), report, style)
 
 
 def build_replicas_line(replicas: ReplicaCount | None) -> Page:
@@ -595,20 +593,21 @@ def build_preemption_line(report: Explanation) -> Page:
     return (paragraph(priorities.sentence),)
 
 
-def _iter_headline_blocks(prefix: str, parts: tuple[Marked, ...], report: Explanation, style: Style) -> Iterator[Block]:
+def _iter_headline_blocks(prefix: tuple[Marked, ...], report: Explanation, style: Style) -> Iterator[Block]:
     """Yield the headline as one paragraph or, if it is long, as the first cause and a list of the other causes.
 
-    `parts` come before the headline. `prefix` is their text, which counts toward the length. A conflict between two
-    demands of the pod is listed as the first cause.
+    `prefix` comes before the headline, and counts toward the length. A conflict between two demands of the pod is
+    listed as the first cause.
     """
     conflicts = [cause.conflict for cause in report.causes if cause.conflict]
     causes = [*conflicts, *(cause.plain or cause.reason for cause in report.causes)]
-    line_count = len(textwrap.wrap(prefix + report.headline, style.width))
+    text = " ".join((*(part.text for part in prefix), report.headline))
+    line_count = len(textwrap.wrap(text, style.width))
     is_short = line_count <= MAX_HEADLINE_LINES and not style.answer_first
     if is_short or len(causes) < 2 or not report.headline_lists_causes:
-        yield paragraph(*parts, report.headline)
+        yield paragraph(*prefix, report.headline)
         return
-    yield paragraph(*parts, causes[0])
+    yield paragraph(*prefix, causes[0])
     yield Bullets(tuple(causes[1:]))
 
 

@@ -206,9 +206,9 @@ def explain_pods(scheduler: Scheduler, pods: Iterable[Pod], in_full: int = 0) ->
         report.preemption and report.preemption.terminating for report in explanations.values()
     )
     if some_pod_fits:
-        from kschedctl.commands.explain.waiting import mention_rivals_of_fitting_pods  # noqa: PLC0415 - only if pods fit
+        from kschedctl.commands.explain.waiting import mention_rivals_and_next_nodes  # noqa: PLC0415 - only if pods fit
 
-        explanations = mention_rivals_of_fitting_pods(scheduler, explanations)
+        explanations = mention_rivals_and_next_nodes(scheduler, explanations)
     if some_victim_terminates:
         from kschedctl.commands.explain.preempted_room import mention_rivals_of_pods  # noqa: PLC0415 - only while pods terminate
 
@@ -267,13 +267,14 @@ def _build_pending_group(pods: list[Pod], explanations: Mapping[str, Explanation
     """
     first_report = explanations[pods[0].key]
     messages = {explanations[pod.key].message for pod in pods}
+    oldest_pod = min(pods, key=_get_age_sort_key)
     members = tuple(_build_pending_pod(pod, explanations[pod.key], now) for pod in pods)
     return PendingGroup(
         verdict=first_report.verdict,
         cause=get_cause_for_grouping(first_report),
         message=messages.pop() if len(messages) == 1 else None,
         pods=tuple(pod.key for pod in pods),
-        age=members[pods.index(min(pods, key=_get_age_sort_key))].age,
+        age=format_age(oldest_pod.metadata.creation_timestamp or "", now),
         workloads=tuple(dict.fromkeys(member.workload for member in members)),
         members=members,
         priority=members[0].priority,

@@ -161,10 +161,9 @@ class PendingPods(Report, frozen=True):
         if not failures:
             return ""
         workloads = failures[0].workload if len(failures) == 1 else counted(len(failures), "workload")
-        numbers = [failure.missing for failure in failures]
-        if None in numbers:
+        if any(failure.missing is None for failure in failures):
             return f"pods of {workloads} are not created"
-        number = sum(filter(None, numbers))
+        number = sum(failure.missing or 0 for failure in failures)
         return f"{counted(number, 'pod')} of {workloads} {agreeing(number, 'is', 'are')} not created"
 
     def _describe_named_objects(self) -> tuple[str, ...]:

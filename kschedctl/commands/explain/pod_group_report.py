@@ -198,8 +198,10 @@ def describe_bound_gang_failure(group: PodGroupReport) -> str:
 
     If the required number of pods cannot be determined, the text says why.
     """
-    if group.problem or group.verdict == PLACED:
+    if group.problem:
         return group.problem
+    if group.verdict == PLACED:
+        return ""
     if group.deadlocked_with:
         return _describe_gang_deadlock(group)
     return _describe_incomplete_gang(group) if group.missing else _describe_unplaced_group(group)

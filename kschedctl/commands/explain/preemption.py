@@ -52,7 +52,7 @@ def report_preemption(outcome: PostFilterOutcome, cycle: Cycle, cluster: Cluster
     tied = tuple(names[row] for row in choice.tied.row.tolist()) if choice else ()
     # Upstream picks one of the tied nodes at random; without wanted candidates, no node is chosen
     chosen = min(tied) if choice and preemption.wanted else None
-    failed_jobs_by_node = _find_failing_jobs(tied, preemption, cycle) if chosen is not None else {}
+    jobs_by_tied_node = _find_failing_jobs(tied, preemption, cycle) if chosen is not None else {}
     may_be_tied = find_pods_with_equal_neighbours(view, preemption.candidates.row)
     return PreemptionReport(
         asked=bool(called_plugins),
@@ -72,8 +72,8 @@ def report_preemption(outcome: PostFilterOutcome, cycle: Cycle, cluster: Cluster
         terminating=terminating,
         overdue=describe_overdue_time(cluster, leaving),
         no_lower_priority=_report_lack_of_lower_priorities(plugin, preemption, cycle),
-        failed_jobs=failed_jobs_by_node.pop(chosen, ()) if chosen is not None else (),
-        failed_jobs_on_tied_nodes=failed_jobs_by_node,
+        failed_jobs=jobs_by_tied_node.get(chosen, ()) if chosen is not None else (),
+        failed_jobs_on_tied_nodes={node: jobs for node, jobs in jobs_by_tied_node.items() if node != chosen},
     )
 
 

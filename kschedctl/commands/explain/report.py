@@ -750,6 +750,10 @@ class Explanation(_ExtenderPart, frozen=True):
     """The node that the pod gets although the rivals take the room first; empty if it gets none."""
     victims_after_rivals: tuple[str, ...] = ()
     """The pods that the pod preempts to get `node_after_rivals`."""
+    budgets_violated_after_rivals: tuple[str, ...] = ()
+    """The PodDisruptionBudgets that preempting `victims_after_rivals` violates."""
+    failed_jobs_after_rivals: tuple[FailedJob, ...] = ()
+    """The Jobs that fail because `victims_after_rivals` are preempted."""
     kind: str = "Explanation"
 
     @property
@@ -765,9 +769,20 @@ class Explanation(_ExtenderPart, frozen=True):
 
     @property
     def outcome_after_rivals(self) -> str:
-        """The words after "the pod" that name the node it gets although rivals take the room first, and its victims."""
-        preempting = f" by preempting {join_first_few(self.victims_after_rivals)}" if self.victims_after_rivals else ""
-        return f"will get {self.node_after_rivals}{preempting}"
+        """The words after "the pod" that name the node it gets although rivals take the room first, and its victims.
+
+        They also name the PodDisruptionBudgets that this violates, and the Jobs that fail.
+        """
+        if not self.victims_after_rivals:
+            return f"will get {self.node_after_rivals}"
+        harms = []
+        if self.budgets_violated_after_rivals:
+            harms.append(f"violates PodDisruptionBudget {first_few(self.budgets_violated_after_rivals)}")
+        if self.failed_jobs_after_rivals:
+            harms.append(describe_failing_jobs(self.failed_jobs_after_rivals))
+        harms_text = f" ({'; '.join(harms)})" if harms else ""
+        victims = join_first_few(self.victims_after_rivals)
+        return f"will get {self.node_after_rivals} by preempting {victims}{harms_text}"
 
     @property
     def leaves_victims_without_node(self) -> bool:

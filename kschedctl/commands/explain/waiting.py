@@ -26,6 +26,7 @@ from kschedctl.commands.explain.report import Advice, Explanation, describe_riva
 from kschedctl.errors import InputError
 from kschedctl.replay.parallel import NO_PROGRESS, Progress
 from kschedctl.replay.pending_pods import is_pending
+from kschedctl.replay.placements import find_violated_budgets
 from kschedctl.replay.settling import find_pods_still_pending
 from kschedctl.reports.unknown import VERDICT, UnknownKind
 from kschedctl.scheduler.scheduler import Scheduler
@@ -256,6 +257,8 @@ LOOK_AT_SCHEDULER = (
 )
 """Advice about a pod that fits but that kube-scheduler does not try."""
 DEFAULT_GRACE_SECONDS = 30
+MAX_PODS_REPLAYED = 200
+"""With more waiting pods, all of them are not replayed with preemption to explain several pods."""
 FITS = "a node fits now"
 CROWDED = "fits by itself, but not together with the pods ahead of it"
 
@@ -351,22 +354,70 @@ def mention_rivals_and_next_node(scheduler: Scheduler, report: Explanation) -> E
     crowded_report = mention_rivals_of_fitting_pods(scheduler, {report.pod: report})[report.pod]
     if not crowded_report.rivals:
         return report
+    return _add_node_after_rivals(scheduler, report.pod, report, crowded_report)
+
+
+def mention_rivals_and_next_nodes(
+    scheduler: Scheduler, explanations: Mapping[str, Explanation]
+) -> dict[str, Explanation]:
+    """Return the explanations by pod as `mention_rivals_and_next_node` does for one pod.
+
+    Pods that share an explanation also share the returned one if they get the same node by preempting the same pods. If
+    more than MAX_PODS_REPLAYED pods wait, only the rivals are mentioned, since a replay with preemption takes longer.
+    """
+    crowded_reports = mention_rivals_of_fitting_pods(scheduler, explanations)
+    crowded_pods = [key for key, report in explanations.items() if crowded_reports[key] is not report]
+    waiting_count = sum(is_pending(pod) for pod in scheduler.cluster.unbound_pods())
+    if not crowded_pods or waiting_count > MAX_PODS_REPLAYED:
+        return crowded_reports
+    from kschedctl.fixes.queue_replay import replay_queue_without_fix  # noqa: PLC0415 - only if pods have rivals
+
+    run = replay_queue_without_fix(scheduler)
+    shared_reports: dict[tuple[int, str, tuple[str, ...]], Explanation] = {}
+    updated = dict(crowded_reports)
+    for key in crowded_pods:
+        report = explanations[key]
+        group = id(report), run.node_by_pod.get(key, ""), run.victims_by_pod.get(key, ())
+        if group not in shared_reports:
+            shared_reports[group] = _add_node_after_rivals(scheduler, key, report, crowded_reports[key])
+        updated[key] = shared_reports[group]
+    return updated
+
+
+def _add_node_after_rivals(
+    scheduler: Scheduler, pod: str, report: Explanation, crowded_report: Explanation
+) -> Explanation:
+    """Return the explanation of a pod with the node and the victims that it gets behind its rivals.
+
+    `crowded_report` is the explanation with the rivals. It is returned if the pod gets no node. Return `report` if the
+    pod gets a node that is feasible now, without preempting others. `pod` is the key of the pod.
+    """
     from kschedctl.fixes.queue_replay import replay_queue_without_fix  # noqa: PLC0415 - only if the pod has rivals
 
     run = replay_queue_without_fix(scheduler)
-    node = run.node_by_pod.get(report.pod)
+    node = run.node_by_pod.get(pod)
     if node is None:
         return crowded_report
-    victims = run.victims_by_pod.get(report.pod, ())
+    victims = run.victims_by_pod.get(pod, ())
     feasible = frozenset(report.feasible)
     if node in feasible and not victims:
         return report
 
     # List pods that are placed even without preemption first, in the order of the queue
     placed_pods = dict.fromkeys((*find_node_by_waiting_pod(scheduler), *run.node_by_pod))
-    rivals = tuple(key for key in placed_pods if run.node_by_pod.get(key) in feasible and key != report.pod)
+    rivals = tuple(key for key in placed_pods if run.node_by_pod.get(key) in feasible and key != pod)
+    evicted_for_pod = [eviction for eviction in run.evicted if eviction.by == pod]
+    budgets = {budget for eviction in evicted_for_pod for budget in eviction.budgets}
+    workloads = {eviction.workload for eviction in evicted_for_pod}
     updated = replace(
-        report, rivals=rivals or crowded_report.rivals, node_after_rivals=node, victims_after_rivals=victims
+        report,
+        rivals=rivals or crowded_report.rivals,
+        node_after_rivals=node,
+        victims_after_rivals=victims,
+        budgets_violated_after_rivals=tuple(
+            name for name in find_violated_budgets(scheduler.cluster, run.evicted) if name in budgets
+        ),
+        failed_jobs_after_rivals=tuple(job for job in run.failed_jobs if job.job in workloads),
     )
     return replace(updated, headline=f"{report.headline}, but {updated.rivals_clause}")
 
@@ -541,18 +592,22 @@ def add_rivals_for_room(report: Explanation, replayed_cluster: ReplayedCluster) 
     is_about_retries = any(advice.kind in ABOUT_RETRIES for advice in report.advice)
     if report.verdict != "Schedulable" or not (is_about_retries or report.rivals):
         return report
-    if report.node_after_rivals:
-        correction: Advice | None = _build_advice_on_node_after_rivals(report)
-    else:
-        waiting = _find_waiting_pod(report, replayed_cluster)
-        is_placed_with_preemption = waiting is not None and waiting.cause == "crowded" and not report.rivals
-        if waiting is None or is_placed_with_preemption:
-            return report
-        correction = _find_waiting_advice(waiting, replayed_cluster)
+    correction = _find_corrected_retry_advice(report, replayed_cluster)
     if correction is None:
         return report
     other_advice = (advice for advice in report.advice if advice.kind not in ABOUT_RETRIES)
     return replace(report, advice=(correction, *other_advice))
+
+
+def _find_corrected_retry_advice(report: Explanation, replayed_cluster: ReplayedCluster) -> Advice | None:
+    """Return the advice that replaces the advice on retries of a fitting pod, or None if that advice holds."""
+    if report.node_after_rivals:
+        return _build_advice_on_node_after_rivals(report)
+    waiting = _find_waiting_pod(report, replayed_cluster)
+    if waiting is None:
+        return None
+    is_placed_with_preemption = waiting.cause == "crowded" and not report.rivals
+    return None if is_placed_with_preemption else _find_waiting_advice(waiting, replayed_cluster)
 
 
 def _find_waiting_pod(report: Explanation, replayed_cluster: ReplayedCluster) -> WaitingPod | None:

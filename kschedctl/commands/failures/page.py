@@ -50,17 +50,15 @@ def build_page(report: Failures, style: Style) -> Page:
         tone = Tone.WARNING
     else:
         tone = Tone.GOOD
+    verdict = Marked(answer, tone)
     costs = report.failures[0].describe_costs() if report.failures else ()
     if len(costs) > MAX_COSTS_IN_SENTENCE:
-        first_lines: Page = (
-            paragraph(Marked(answer, tone), f"Worst is {report.failures[0].name}:"),
-            Bullets(costs),
-            *((paragraph(doubt),) if doubt else ()),
-        )
+        worst_is = f"Worst is {report.failures[0].name}:"
+        verdict_lines: Page = (paragraph(verdict, worst_is), Bullets(costs), *((paragraph(doubt),) if doubt else ()))
     else:
-        first_lines = (paragraph(Marked(answer, tone), consequences, doubt),)
+        verdict_lines = (paragraph(verdict, consequences, doubt),)
     return (
-        *first_lines,
+        *verdict_lines,
         *_build_outside_note(report),
         *(paragraph(Marked(f"{text}.", Tone.WARNING)) for text in report.describe_unready_nodes()),
         *build_pending_left_out_line(report.pending_left_out),

@@ -283,21 +283,7 @@ class Failures(Report, frozen=True):
         """
         unsafe = sum(not failure.safe for failure in self.failures)
         tried = len(self.failures)
-        units = f"pairs of {self.single_unit}s" if self.pairs else f"{self.unit}s"
-        all_tried = tried == self.scenarios
-        all_unsafe = tried > 0 and all_tried and unsafe == tried
-        if all_unsafe:
-            answer = f"No {self.unit} can be lost without disruption"
-        elif unsafe:
-            number = f"{unsafe:,} of {tried:,} {units if tried > 1 else self.unit}"
-            answer = f"{number} cannot be lost without disruption"
-        elif self.interrupted:
-            answer = f"Unknown whether any {self.unit} can be lost without disruption"
-        else:
-            sentence = f"any {self.unit} can be lost: every recreated pod gets a node"
-            if not any(failure.displaced or failure.lost for failure in self.failures):
-                sentence = f"no {self.unit} has pods that its loss would displace"
-            answer = f"Probably {sentence}" if describe_doubt(self.unknown) else capitalize(sentence)
+        answer = self._describe_losable_units(unsafe)
         failures = counted(self.scenarios, "failure")
         simulated = f"({failures} simulated)"
         if self.interrupted:
@@ -308,6 +294,23 @@ class Failures(Report, frozen=True):
         if self.interrupted or not unsafe:
             answer = f"{answer} {simulated}"
         return f"{answer}.", f"Worst is {worst.name}: {worst.consequences}"
+
+    def _describe_losable_units(self, unsafe: int) -> str:
+        """Describe which units can be lost. `unsafe` is the number of simulated failures that are not safe."""
+        tried = len(self.failures)
+        all_tried = tried == self.scenarios
+        if unsafe and unsafe == tried and all_tried:
+            return f"No {self.unit} can be lost without disruption"
+        if unsafe:
+            units = f"pairs of {self.single_unit}s" if self.pairs else f"{self.unit}s"
+            return f"{unsafe:,} of {tried:,} {units if tried > 1 else self.unit} cannot be lost without disruption"
+        if self.interrupted:
+            return f"Unknown whether any {self.unit} can be lost without disruption"
+
+        sentence = f"any {self.unit} can be lost: every recreated pod gets a node"
+        if not any(failure.displaced or failure.lost for failure in self.failures):
+            sentence = f"no {self.unit} has pods that its loss would displace"
+        return f"Probably {sentence}" if describe_doubt(self.unknown) else capitalize(sentence)
 
     def extend_summary(self, summary: Summary) -> Summary:
         """Return the summary with the verdict, the numbers of failures, and the worst failure if there is one."""

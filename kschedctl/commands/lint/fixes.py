@@ -68,6 +68,15 @@ class FixedText:
         return {(manifest.document, manifest.root): manifest for manifest in parse_objects(self.text.file, content)}
 
 
+@dataclass(frozen=True)
+class _LintedManifests:
+    """Manifests and what lint finds in them."""
+
+    manifests: Repository
+    report: Findings
+    problems: Problems
+
+
 @dataclass
 class LintFixer:
     """The fixes of manifests, which are linted again to check them."""
@@ -86,23 +95,32 @@ class LintFixer:
         """
         texts = {located.text for located in self.manifests.objects if isinstance(located, LocatedObject)}
         writable_files = {text.file for text in texts if _is_writable(text)}
-        current_manifests = self.manifests
-        report, problems = self.lint(current_manifests)
+        linted = _LintedManifests(self.manifests, *self.lint(self.manifests))
         for hiding in (True, False):  # first the problems that hide others
-            fixable = [(rule, problem) for rule, problem in problems if (rule.id in HIDING_RULES) is hiding]
-            fixes = [fix for fix in _iter_fixed_texts(report, fixable) if fix.text.file in writable_files]
-            while fixes:
-                fixed_manifests = _replace_manifests(current_manifests, fixes)
-                fixed_report, fixed_problems = self.lint(fixed_manifests)
-                failed_files = _find_failed_files(report, fixed_report, fixes, hiding=hiding)
-                if not failed_files:
-                    current_manifests, report, problems = fixed_manifests, fixed_report, fixed_problems
-                    self._record_fixes(fixes)
-                    break
-                # Try again without the failed files. Give up if none of them has a fix.
-                remaining_fixes = [fix for fix in fixes if fix.text.file not in failed_files]
-                fixes = remaining_fixes if len(remaining_fixes) < len(fixes) else []
-        return report
+            fixable = [(rule, problem) for rule, problem in linted.problems if (rule.id in HIDING_RULES) is hiding]
+            fixes = [fix for fix in _iter_fixed_texts(linted.report, fixable) if fix.text.file in writable_files]
+            linted = self._make_working_fixes(linted, fixes, hiding=hiding)
+        return linted.report
+
+    def _make_working_fixes(
+        self, linted: _LintedManifests, fixes: list[FixedText], *, hiding: bool
+    ) -> _LintedManifests:
+        """Make the fixes of the files in which all fixes work, record them, and return the fixed manifests.
+
+        If there are no such files, the manifests are returned unchanged. `hiding` says whether the fixed problems may
+        hide others.
+        """
+        while fixes:
+            fixed_manifests = _replace_manifests(linted.manifests, fixes)
+            fixed = _LintedManifests(fixed_manifests, *self.lint(fixed_manifests))
+            failed_files = _find_failed_files(linted.report, fixed.report, fixes, hiding=hiding)
+            if not failed_files:
+                self._record_fixes(fixes)
+                return fixed
+            # Try again without the failed files. Give up if none of them has a fix.
+            remaining_fixes = [fix for fix in fixes if fix.text.file not in failed_files]
+            fixes = remaining_fixes if len(remaining_fixes) < len(fixes) else []
+        return linted
 
     def _record_fixes(self, fixes: Iterable[FixedText]) -> None:
         """Add fixes to the earlier fixes of their files."""

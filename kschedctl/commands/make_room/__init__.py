@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Lock
 
+from msgspec.structs import replace
+
 from kschedctl.api.arrays import Position
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Pod, Struct
@@ -113,7 +115,7 @@ def make_room_for_manifests(
     prepared = prepare_simulation(cluster, manifests, documents=dict(written or {}))
     if not prepared.workload_by_pod:
         raise _build_no_pod_error(prepared.not_created)
-    return find_room(
+    report = find_room(
         prepared.cluster,
         list(prepared.workload_by_pod),
         criteria,
@@ -122,6 +124,7 @@ def make_room_for_manifests(
         workers=workers,
         progress=progress,
     )
+    return replace(report, not_created=tuple(prepared.not_created))
 
 
 def _build_no_pod_error(failures: Iterable[NotCreated]) -> UsageError:

@@ -200,8 +200,10 @@ def _find_freed_nodes(room: RoomMaking, scheduler: Scheduler, terminating: froze
         return None
     if all(pod.key in node_by_pod for pod in wanted_pods):
         return _FreedNodes(tuple(dict.fromkeys(node_by_pod[pod.key] for pod in wanted_pods)))
-    if len(wanted_pods) > 1 or room.rows:
+    is_only_unplaced_pod = len(wanted_pods) == 1 and not room.rows  # `room.rows` has the wanted pods that already fit
+    if not is_only_unplaced_pod:
         return None
+    # The node that the pod would get if no other waiting pod took the room first
     node = find_node_once_others_are_gone(scheduler, terminating, first_pod)
     rivals = tuple(key for key, node_of_pod in node_by_pod.items() if node_of_pod == node)
     return _FreedNodes((node,), rivals) if rivals else None

@@ -17,7 +17,7 @@ from kschedctl.render.sections import (
 from kschedctl.render.tables import build_struct_table
 from kschedctl.reports.columns import Tone
 from kschedctl.reports.remedy import chain_commands
-from kschedctl.text.counts import agreeing, counted, first_few
+from kschedctl.text.counts import agreeing, counted, first_few, join_words
 
 NEXT_FIXES = "Next (find other changes that would let the pod fit)"
 """The title of the section with the command that searches for other fixes."""
@@ -32,33 +32,23 @@ def build_page(report: MakeRoom, style: Style) -> Page:
         tone = Tone.GOOD
     else:
         tone = Tone.BAD
-    placed: Page = ()
-    if report.moves:
-        title = agreeing(len(report.placed), "Pod that fits", "Pods that fit") + " after these moves"
-        placed = build_struct_table(report.placed, style, title=title)
-    partial: Page = ()
-    if report.moves and not report.fits:
-        partial = (paragraph("These moves make room for only some of the pods."),)
     return (
         *build_interruption_line(report.interrupted, "the best plan found so far"),
         paragraph(Marked(verdict, tone), Marked(pods, Tone.STRONG), sentence),
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
+        *(paragraph(Marked(f"{text[:1].upper()}{text[1:]}.", Tone.BAD)) for text in report.describe_pods_not_created()),
         *_build_preemption_warning(report),
         *_build_rivals_warning(report),
         *_build_fragmentation_warnings(report),
-        *(
-            paragraph(Marked("Outage:", Tone.WARNING), move.outage_sentence)
-            for move in report.moves
-            if move.is_only_pod
-        ),
+        *_build_outage_warnings(report),
         *_build_moves_table(report, style, "Moves, in this order"),
-        *placed,
+        *_build_fitting_pods_table(report, style),
         *build_struct_table(report.also_placed, style, title="Other waiting pods that get a node"),
         *build_pools_before_and_after(report.pools, style),
         *_build_unplaced_pods_section(report),
         *_build_search_section(report, style),
         *_build_commands_section(report, style),
-        *partial,
+        *_build_partial_plan_note(report),
         *build_next_section(style, "Next (simulate the new nodes)" if report.new_nodes else NEXT_FIXES),
     )
 
@@ -69,6 +59,27 @@ def build_moves_sections(report: MakeRoom, style: Style) -> Page:
         *_build_moves_table(report, style, f"Or move {counted(len(report.moves), 'pod')}"),
         *_build_commands_section(report, style),
     )
+
+
+def _build_outage_warnings(report: MakeRoom) -> Page:
+    """Build a warning for each move of the only running pod of a workload."""
+    only_pod_moves = (move for move in report.moves if move.is_only_pod)
+    return tuple(paragraph(Marked("Outage:", Tone.WARNING), move.outage_sentence) for move in only_pod_moves)
+
+
+def _build_fitting_pods_table(report: MakeRoom, style: Style) -> Page:
+    """Build the table of the pods that fit after the moves. Return () if there are no moves."""
+    if not report.moves:
+        return ()
+    title = agreeing(len(report.placed), "Pod that fits", "Pods that fit") + " after these moves"
+    return build_struct_table(report.placed, style, title=title)
+
+
+def _build_partial_plan_note(report: MakeRoom) -> Page:
+    """Build the note that the moves make room for only some of the pods. Return () if all fit, or without moves."""
+    if report.fits or not report.moves:
+        return ()
+    return (paragraph("These moves make room for only some of the pods."),)
 
 
 def _build_moves_table(report: MakeRoom, style: Style, title: str) -> Page:
@@ -148,7 +159,8 @@ def _build_unplaced_pods_section(report: MakeRoom) -> Page:
     cause = (paragraph(Marked(report.cause, Tone.BAD)),) if report.cause else ()
     message = paragraph(Marked(report.message, Tone.VERBATIM))
     get = agreeing(len(report.missing), "gets", "get")
-    return section(f"Why {first_few(report.missing)} {get} no node", *cause, message)
+    pods = join_words(report.missing) if len(report.missing) <= 3 else first_few(report.missing)
+    return section(f"Why {pods} {get} no node", *cause, message)
 
 
 def _describe_search_limit(searched: SearchedPlans) -> str:

@@ -260,7 +260,9 @@ class PlanReplays:
             for source, positions in groupby(plan, lambda position: Row(int(node[position])))
         )
         played = self._replay_moves(moves, emptied)
-        return played and played._replace(stage=played.stage.with_cordoned(emptied))
+        if played is None:
+            return None
+        return played._replace(stage=played.stage.with_cordoned(emptied))
 
     def _replay_moves(self, moves: tuple[MovesFromNode, ...], emptied: frozenset[Row]) -> PlayedPlan | None:
         """Replay these moves, or return None if some pod cannot be moved safely.

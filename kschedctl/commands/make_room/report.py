@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from kschedctl.api.resource_names import PODS, format_amounts_for_sentence
 from kschedctl.reports.columns import Column
 from kschedctl.reports.document import Document
+from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.placements import PoolChange
 from kschedctl.reports.report import Report
 from kschedctl.reports.summary import CostKind, FixCost, ShortFix, ShortPods, Summary
@@ -236,6 +237,8 @@ class MakeRoom(Report, frozen=True):
     """Resources of which the pods need more than moves can free, which proves that no moves make room for all pods."""
     new_nodes: ProposedNodes | None = None
     """The new nodes that the pods need, if moves cannot make room for them."""
+    not_created: tuple[NotCreated, ...] = ()
+    """The workloads of the manifests with pods that admission denies. No room is made for these pods."""
     kind: str = "MakeRoom"
 
     def build_headline_parts(self) -> tuple[str, ...]:
@@ -354,6 +357,13 @@ class MakeRoom(Report, frozen=True):
         placed = len(self.pods) - len(self.missing)
         return f"more than {placed:,} of the {len(self.pods):,} pods" if placed > 0 else "any of them"
 
+    def describe_pods_not_created(self) -> tuple[str, ...]:
+        """Return a sentence for each workload with pods that cannot be created, for which no room is made."""
+        return tuple(
+            f"no room is made for pods of {denied.workload} that cannot be created: {denied.headline}"
+            for denied in self.not_created
+        )
+
     def to_short_fix(self) -> ShortFix:
         """Return all moves as a single fix, with the pods that it evicts and the data that it loses.
 
@@ -383,8 +393,8 @@ class MakeRoom(Report, frozen=True):
     def extend_summary(self, summary: Summary) -> Summary:
         """Add the verdict, the moves as a single fix, the pods that fit nowhere, and warnings to the summary.
 
-        Warnings say that kube-scheduler preempts pods before the plan is carried out, or that other replicas get the
-        freed room first.
+        Warnings say that pods of the manifests cannot be created, that kube-scheduler preempts pods before the plan is
+        carried out, or that other replicas get the freed room first.
         """
         missing_pods: tuple[ShortPods, ...] = ()
         if self.missing:
@@ -393,7 +403,10 @@ class MakeRoom(Report, frozen=True):
             summary,
             subject=", ".join(self.pods),
             verdict="Fits" if self.fits else "NoPlan",
-            warnings=tuple(filter(None, (self.preemption_sentence, self.rivals_sentence))),
+            warnings=(
+                *self.describe_pods_not_created(),
+                *filter(None, (self.preemption_sentence, self.rivals_sentence)),
+            ),
             fixes=(self.to_short_fix(),) if self.moves else (),
             pods=missing_pods,
             figures={"moves": len(self.moves), "missing": len(self.missing)},

@@ -205,7 +205,9 @@ class SetsOnNodes:
         holding_pods = self.pods[self._holding_pods]
         has_holders[self.view.node[holding_pods]] = True
         lacks_holders = self.promising & ~has_holders
-        return self.holdings.holders & bool(lacks_holders.any())
+        if not lacks_holders.any():
+            return np.zeros_like(self.holdings.holders)
+        return self.holdings.holders.copy()
 
     def _find_fitting_nodes(self, leaving_pods: Rows, nodes: Bools) -> Bools:
         """Return the mask (N,) of nodes in the mask `nodes` where the pod fits once `leaving_pods` have left."""
@@ -233,8 +235,10 @@ class SetsOnNodes:
     def iter_sufficient_sets(self, size: int) -> Iterator[tuple[Position, ...]]:
         """Yield the sets of `size` pods of one node that make room there for the incoming pod, the cheapest first."""
         sets = self._build_candidate_sets(size)
+        first_pods = sets[:, 0]
+        most_important_cost_last = self._compute_set_costs(sets)[::-1]
         # lexsort compares the last key first: by the costs in their order, and then by the first pod
-        sets = sets[np.lexsort((sets[:, 0], *self._compute_set_costs(sets)[::-1]))]
+        sets = sets[np.lexsort((first_pods, *most_important_cost_last))]
         at_once = JUDGED_WITH_OBJECTS if self.holdings else JUDGED_AT_ONCE
         for start in range(0, len(sets), at_once):
             batch = sets[start : start + at_once]

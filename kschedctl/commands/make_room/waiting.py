@@ -32,9 +32,9 @@ class _Rejections(NamedTuple):
 
     filtering: Filtering
     """The filters that decide, apart from those that look at more of a node's pods than their requests."""
-    always: Bools
+    regardless_of_pods: Bools
     """(N,): the nodes that reject the pod no matter which pods run there."""
-    before: Bools
+    before_plan: Bools
     """(N,): the nodes that reject the pod before the plan, and after it unless pods leave them."""
 
 
@@ -68,10 +68,10 @@ class WaitingPodsOfPlan:
         pods_that_may_fit = []
         for position in positions:
             rejections = self._find_rejections(position)
-            if rejections is None or (is_open & ~rejections.before).any():
+            if rejections is None or (is_open & ~rejections.before_plan).any():
                 pods_that_may_fit.append(position)
                 continue
-            rows_with_room = np.flatnonzero(is_open & may_have_room & ~rejections.always)
+            rows_with_room = np.flatnonzero(is_open & may_have_room & ~rejections.regardless_of_pods)
             if _is_any_row_accepting(rejections, view, rows_with_room):
                 pods_that_may_fit.append(position)
         return pods_that_may_fit
@@ -111,16 +111,17 @@ class WaitingPodsOfPlan:
             filtering = replace(filtering, plugins=lasting_filters)
             if not filtering.can_evictions_only_help():
                 return None
-            always = filtering.find_rejected_regardless_of_pods({})
-            before = always | filtering.find_rejected_rows(OwnRows(view, view.nodes.rows), NO_CHANGE)
+            regardless_of_pods = filtering.find_rejected_regardless_of_pods({})
+            before_plan = regardless_of_pods | filtering.find_rejected_rows(OwnRows(view, view.nodes.rows), NO_CHANGE)
             if not names_of_reserving:
                 verdicts = filtering.run_filters().verdicts
                 for plugin in lasting_filters:
+                    # Pods that the plan adds to a node cannot make such a plugin accept the node
                     if looks_at_own_pods(plugin) and not can_more_pods_help(plugin, info):
-                        before |= verdicts[plugin.name].rejected
+                        before_plan |= verdicts[plugin.name].rejected
         except PluginError:
             return None
-        return _Rejections(filtering, always, before)
+        return _Rejections(filtering, regardless_of_pods=regardless_of_pods, before_plan=before_plan)
 
 
 def _is_any_row_accepting(rejections: _Rejections, view: Fork, rows: Rows) -> bool:

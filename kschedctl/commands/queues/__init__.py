@@ -101,7 +101,8 @@ def _select_cluster_queues(replay: KueueReplay, names: Sequence[str]) -> tuple[s
         cohort = replay.cache.cohorts.get(name)
         if name not in cached and cohort is None:
             raise InputError(f"there is no ClusterQueue or cohort {name}")
-        selected |= {name} & set(cached)
+        if name in cached:
+            selected.add(name)
         if cohort is not None:
             selected |= {queue.name for queue in cohort.iter_queues()}
     return tuple(sorted(selected, key=lambda name: (_get_cohort_path(replay, cached[name].node), name)))

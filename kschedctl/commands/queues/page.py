@@ -8,6 +8,8 @@ from kschedctl.render.tables import build_struct_table
 from kschedctl.reports.columns import Tone
 from kschedctl.reports.unknown import describe_unread_kinds
 
+LEGEND = "waiting, reserving, admitted: Workloads that wait for quota, hold quota, and may start"
+
 
 def build_queues_page(report: KueueQueues, style: Style) -> Page:
     """Build the page: doubts, a summary line, the waiting Workloads, the ClusterQueues, and their quotas."""
@@ -19,6 +21,7 @@ def build_queues_page(report: KueueQueues, style: Style) -> Page:
         paragraph(*(Marked(part, Tone.STRONG) for part in report.build_headline_parts())),
         *build_struct_table(report.waiting, style, title="Waiting for quota", full=False),
         *build_struct_table(report.queues, style, {"active": _render_active}, title="ClusterQueues", full=False),
+        *((paragraph(Marked(LEGEND, Tone.FAINT)),) if report.queues else ()),
         *build_struct_table(report.quotas, style, title="Quotas", full=False),
     )
 

@@ -69,7 +69,7 @@ def rebalance(
         rounds: the maximum number of rounds.
         seed: decides between equally good nodes.
         now: the time from which the ages of pods are computed, by default the time when the cluster was read.
-        progress: is told how many rounds are done.
+        progress: receives the number of finished rounds.
 
     >>> import kschedctl
     >>> nodes = [{"kind": "Node", "metadata": {"name": name}} for name in ("n1", "n2")]

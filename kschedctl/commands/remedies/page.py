@@ -198,7 +198,9 @@ def _build_unchecked_note(report: Remedies) -> Page:
     if not unchecked or unchecked == len(queue_results):
         return ()
     fixes = counted(unchecked, "verified fix was", "verified fixes were")
-    return (paragraph(Marked(f"The last {fixes} replayed for this pod alone", Tone.FAINT)),)
+    return (
+        paragraph(Marked(f"The last {fixes} replayed for this pod alone, without the other pending pods", Tone.FAINT)),
+    )
 
 
 def render_patches(document: Document) -> str:

@@ -60,8 +60,10 @@ def find_pod_remedies(
     if document.verdict == NOT_CREATED:
         return replace(document, remedies=tuple(build_creation_remedies(not_created, criteria)))
     document = prepend_creation_fix(document, not_created, criteria)
-    if target.never_created is None:
+    some_pods_are_created = target.never_created is None
+    if some_pods_are_created:  # the verdict is that on the created pods
         return document
+    # No pod is created, whatever scheduling would answer, unless a webhook changes the pod
     undecided = document.undecided and has_mutating_hooks(target.scheduler.cluster)
     return replace(document, verdict=NOT_CREATED, headline=not_created.headline, undecided=undecided)
 

@@ -191,35 +191,50 @@ class RemediesOfMany(Report, frozen=True):
     def build_headline_parts(self) -> tuple[str, ...]:
         """Return how many of the waiting pods get a node with the chosen changes, or that no pod waits."""
         if not self.waiting:
-            scope_text = negate_scope(self.scope) + describe_doubt(self.unknown) + self._waiting_elsewhere_text
-            if self.fitting:
-                get = agreeing(self.fitting, "pending pod gets a node", "pending pods get a node")
-                return ("No pod needs a fix", f"{scope_text}: {self.fitting:,} {get} without one")
-            if not self.elsewhere:
-                return ("No pod waits", scope_text)
-            wait = agreeing(self.elsewhere, "waits", "wait")
-            return ("No pod waits", f"{scope_text}; {counted(self.elsewhere, 'pod')} {wait} in other namespaces")
-        change_count = sum(len(chosen.remedy.kinds) for chosen in self.chosen)
-        if not self.chosen:
-            suffix = ": no change was found that helps any other pod"
-        elif change_count == 1:
-            suffix = " with this change"
-        elif change_count == len(self.chosen):
-            suffix = f" with these {change_count} changes"
-        else:  # a numbered fix has several changes
-            fixes = agreeing(len(self.chosen), "this fix", f"these {len(self.chosen)} fixes")
-            suffix = f" with {fixes} of {change_count} changes"
+            return self._describe_no_waiting_pods()
         get = agreeing(1 if self.waiting == 1 else self.cleared, "gets", "get")
         cleared = f"{self.cleared:,} of {counted(self.waiting, 'pending pod')} {self.scope} {get} a node"
+        changes = self._changes_clause
+        stop = _describe_stop(self.stopped_after)
+        other_pods = f"{self._other_pods_clause}{self._waiting_elsewhere_text}"
+        return (f"{cleared}{changes}{stop}{other_pods}{describe_doubt(self.unknown)}",)
+
+    def _describe_no_waiting_pods(self) -> tuple[str, ...]:
+        """Return the headline for the case that no pod waits: some pods get a node anyway, or wait elsewhere."""
+        scope_text = negate_scope(self.scope) + describe_doubt(self.unknown) + self._waiting_elsewhere_text
+        if self.fitting:
+            get = agreeing(self.fitting, "pending pod gets a node", "pending pods get a node")
+            return ("No pod needs a fix", f"{scope_text}: {self.fitting:,} {get} without one")
+        if not self.elsewhere:
+            return ("No pod waits", scope_text)
+        wait = agreeing(self.elsewhere, "waits", "wait")
+        return ("No pod waits", f"{scope_text}; {counted(self.elsewhere, 'pod')} {wait} in other namespaces")
+
+    @property
+    def _changes_clause(self) -> str:
+        """A clause on the number of chosen changes, such as " with these 2 changes"."""
+        change_count = sum(len(chosen.remedy.kinds) for chosen in self.chosen)
+        if not self.chosen:
+            return ": no change was found that helps any other pod"
+        if change_count == 1:
+            return " with this change"
+        if change_count == len(self.chosen):
+            return f" with these {change_count} changes"
+        # A numbered fix has several changes
+        fixes = agreeing(len(self.chosen), "this fix", f"these {len(self.chosen)} fixes")
+        return f" with {fixes} of {change_count} changes"
+
+    @property
+    def _other_pods_clause(self) -> str:
+        """A clause on pending pods that get a node without a change, and on those that end because a Job fails."""
         fit = agreeing(self.fitting, "more pending pod fits without a change", "more pending pods fit without a change")
         if self.preempted:
             fit = agreeing(self.fitting, "more pending pod gets a node", "more pending pods get a node")
             fit = f"{fit} without a change, but this preempts {counted(len(self.preempted), 'pod')}"
-        fitting = f"; {self.fitting:,} {fit}" if self.fitting else ""
+        clause = f"; {self.fitting:,} {fit}" if self.fitting else ""
         if self.ended:
-            fitting += f"; {counted(len(self.ended), 'pending pod ends', 'pending pods end')} because a Job fails"
-        stop = _describe_stop(self.stopped_after)
-        return (f"{cleared}{suffix}{stop}{fitting}{self._waiting_elsewhere_text}{describe_doubt(self.unknown)}",)
+            clause += f"; {counted(len(self.ended), 'pending pod ends', 'pending pods end')} because a Job fails"
+        return clause
 
     @property
     def headline_names_unread(self) -> bool:

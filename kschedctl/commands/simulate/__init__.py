@@ -254,6 +254,8 @@ def run_once(
 
     not_created = list_denied_workloads(shared, carried_out.rollouts, seed)
     reported_pods = _find_reported_pods(shared, simulation)
+    ended_pods = _find_waiting_pods_that_end(shared, simulation)
+    reported_pods -= ended_pods
     outcomes = [outcome for outcome in carried_out.outcomes if outcome.position in reported_pods]
     placed = {view.pods.objects[outcome.position].key: outcome for outcome in outcomes if outcome.is_placed}
     all_pods = {view.pods.objects[outcome.position].key for outcome in outcomes}
@@ -291,6 +293,7 @@ def run_once(
         left_out=len(shared.left_out),
         waiting_placed=len(waiting_pods & placed.keys()),
         still_waiting=tuple(sorted(waiting_pods & (all_pods - placed.keys()))),
+        waiting_ended=tuple(sorted(map(view.pods.objects.get_key, ended_pods))),
         autoscaled=tuple(shared.autoscaled),
         evicted_for_waiting=_list_pods_evicted_for_waiting_pods(evicted, waiting_pods) if shared.changes else (),
     )
@@ -337,6 +340,14 @@ def _find_waiting_pods(shared: PreparedCluster) -> frozenset[str]:
     """Return the keys of the pending pods that take part but belong to no workload of the manifests."""
     kept_keys = {pod.key for change in shared.changes for pod in change.kept}
     return frozenset(shared.pending_pods) - shared.workload_by_pod.keys() - kept_keys
+
+
+def _find_waiting_pods_that_end(shared: PreparedCluster, simulation: Simulation) -> frozenset[Position]:
+    """Return the pods that were already waiting and end because evictions made their Job fail."""
+    view = simulation.view
+    ended_pods = JobFailures.of(view.objects).list_pods_of_failed_jobs(view.cluster)
+    waiting_pods = _find_waiting_pods(shared) if ended_pods else frozenset()
+    return frozenset(view.pods.index[pod.key] for pod in ended_pods if pod.key in waiting_pods)
 
 
 def _add_simulated_growth(

@@ -136,14 +136,11 @@ class SimulateOptions:
         if report.not_created or has_unadmitted(report.waiting_elsewhere):
             return False
 
-        unplaced = report.most_unplaced
-        evicted = report.variation.evicted.most if report.variation else report.new_evicted_pods
-        if not report.variation and not report.growth:
-            unplaced += report.new_homeless_pods
         max_evicted = self.max_evictions
         if max_evicted is None and self.fail_on is not FailOn.ERROR:  # any eviction is a warning
             max_evicted = 0
-        return unplaced <= self.max_new_pending and (max_evicted is None or evicted <= max_evicted)
+        has_too_many_evicted = max_evicted is not None and _count_evicted_pods(report) > max_evicted
+        return _count_unplaced_pods(report) <= self.max_new_pending and not has_too_many_evicted
 
     def build_snapshot_settings(self, run: RunChoices, in_full: int) -> SimulateSettings:
         """Combine these options with the run's options to the arguments of the library function `simulate`."""
@@ -190,6 +187,21 @@ class SimulateOptions:
         if self.rollout or self.pending or self.autoscale or run.runs != 1:
             excluded_options = "--rollout, --pending, --autoscale and --runs"
             raise UsageError(f"--follow repeats a real rollout: leave out {excluded_options}")
+
+
+def _count_unplaced_pods(report: SimulationReport) -> int:
+    """Return the number of pods without a node, in the worst run.
+
+    In a single run without an autoscaler, running pods that lose their node count as well.
+    """
+    if report.variation or report.growth:
+        return report.most_unplaced
+    return report.most_unplaced + report.new_homeless_pods
+
+
+def _count_evicted_pods(report: SimulationReport) -> int:
+    """Return the number of pods that are evicted, in the worst run."""
+    return report.variation.evicted.most if report.variation else report.new_evicted_pods
 
 
 def _list_live_kinds(*, autoscale: bool) -> LiveKinds:

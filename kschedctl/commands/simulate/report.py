@@ -138,6 +138,10 @@ class SimulationReport(Report, frozen=True):
     """The number of placed pods that were already waiting and belong to no workload of the manifests."""
     still_waiting: tuple[str, ...] = ()
     """The unplaced pods that were already waiting and belong to no workload of the manifests."""
+    waiting_ended: tuple[str, ...] = ()
+    """The pods that were already waiting and end because evictions made their Job fail. They count as neither placed
+    nor unplaced.
+    """
     evicted_for_waiting: tuple[str, ...] = ()
     """The evicted pods that are evicted only for pods that were already waiting, not for pods of the manifests."""
     autoscaled: tuple[str, ...] = ()
@@ -235,16 +239,20 @@ class SimulationReport(Report, frozen=True):
         the pods of the manifests.
         """
         total = self.placed + self.unplaced + sum(denied.missing or 0 for denied in self.not_created)
+        # The counts over several runs do not say how many pods end in each
+        ended = 0 if self.variation else len(self.waiting_ended)
         placed = f"{self.placed:,}"
         if self.variation and self.variation.placed.least < self.variation.placed.most:
             placed = str(self.variation.placed)
         get = "gets" if total == 1 or placed == "1" else "get"
-        sentence = f"{placed} of {counted(total, 'pod')} {get} a node"
+        sentence = f"{placed} of {counted(total + ended, 'pod')} {get} a node"
         if self._compares_new_and_waiting:
             sentence = self._describe_new_and_waiting_pods(total)
         else:
             if self.variation and self.variation.pending.most and not self.variation.new_pending.most:
                 sentence += ", and the others waited before"
+            if ended:
+                sentence += f", {counted(ended, 'ends with its failed Job', 'end with their failed Jobs')}"
             sentence += self._side_effects_text
         if self.admitted:
             sentence = f"admitted in {', '.join(dict.fromkeys(self.admitted.values()))}, {sentence}"
@@ -298,7 +306,7 @@ class SimulationReport(Report, frozen=True):
         elif still_waiting:
             verdict = "All pods of the manifests scheduled:"
         if still_waiting:
-            now = f"with the pods that were pending before, {now}"
+            now = f"including the pods that were pending before, {now}"
             later_text += f"; {counted(still_waiting, 'pending pod gets', 'pending pods get')} none"
         return (verdict, f"{now}, {later_text}{self._conditions_text}{describe_doubt(self.unknown)}")
 

@@ -73,7 +73,9 @@ def find_crowded_shapes(program: PackingProgram, waiting: Iterable[str]) -> Bool
     if len(smallest_choices) != 1:
         return no_shape
     (needed,) = smallest_choices
-    if 2 * needed.sum() > program.takes.any(axis=0).sum():
+    usable_shape_count = program.takes.any(axis=0).sum()
+    can_use_most_shapes = needed.sum() > usable_shape_count / 2
+    if can_use_most_shapes:
         return no_shape
     flexible_groups = np.flatnonzero((program.takes & ~needed).any(axis=1))
     return np.asarray(needed & program.takes[flexible_groups].any(axis=0))

@@ -250,7 +250,7 @@ class _Growth:
         # A set that was packed with slack did not suffice, so keep slightly more free; `reduce_slack` may undo this
         slack = self._slack.upper + FINEST_SLACK if self._slack else 0.0
         self._packing_input = self._filling.build_packing_input(search.program, crowded)
-        self._slack = SlackRange(-FILL_TOLERANCE, slack)
+        self._slack = SlackRange(lower=-FILL_TOLERANCE, upper=slack)
         self.counts = self._pack_with_slack(slack)
         return True
 
@@ -278,6 +278,7 @@ class _Growth:
         # The last step helped little if at least half as many pods wait as on the best set before.
         has_helped_little = 2 * waiting_count >= self._fewest_waiting
         was_packed_with_slack = self._slack is not None
+        # Larger steps save replays while each step helps little.
         self._step = 4 * self._step if has_helped_little and not was_packed_with_slack else 1
         self._fewest_waiting = min(self._fewest_waiting, waiting_count)
 

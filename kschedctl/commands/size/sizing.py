@@ -282,7 +282,9 @@ class _Sizing:
         solver_starts = search.packing.propose_starting_sets(search.program)
         self.bound = self.proven = search.bound = solver_starts.bound
         self.starts = len(solver_starts.sets)
-        max_placed = int(self._remaining_replays) * self.pod_count if isfinite(self._remaining_replays) else 0
+        max_placed = 0  # no limit
+        if isfinite(self._remaining_replays):
+            max_placed = int(self._remaining_replays) * self.pod_count
         search_progress = _SearchProgress(progress, self.criteria.seconds or 0, max_placed)
         # A crowded set comes first, since its replay has shown already which nodes it lacks.
         starts = sorted(solver_starts.sets, key=lambda counts: format_counts(counts) not in crowded_names)

@@ -187,10 +187,10 @@ def iter_limit_warnings(pools: Iterable[NodePool], shapes: Mapping[str, NodeShap
     # Sum up the capacity of the nodes of each pool by resource, in thousandths.
     used_by_pool: dict[str, Counter[str]] = {}
     for name, number in counts.items():
-        model = next(iter(shapes[name].models.values()))
-        amounts = used_by_pool.setdefault(model.metadata.labels.get(NODE_POOL, ""), Counter())
-        amounts[NODES] += 1000 * number
-        for resource, amount in model.status.capacity.items():
+        any_model = next(iter(shapes[name].models.values()))  # the models of a shape differ only in their zone
+        amounts = used_by_pool.setdefault(any_model.metadata.labels.get(NODE_POOL, ""), Counter())
+        amounts[NODES] += number * 1000  # limits may name the number of nodes like a resource
+        for resource, amount in any_model.status.capacity.items():
             amounts[resource] += number * parse_milli_value(amount)
 
     for pool in pools:

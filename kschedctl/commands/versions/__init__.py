@@ -122,11 +122,13 @@ def _list_states_between(
     """List the values that an aspect had only between two versions, in their direction, each with its first release."""
     oldest, newest = sorted((first_version, second_version))
     ends = (values.at(oldest), values.at(newest))
-    states = [
-        f"from {since.split()[-1]}: {describe_rule_value(value)}"
-        for since, value in values.steps
-        if since and oldest < KubeVersion.parse(since.split()[-1]) < newest and value is not None and value not in ends
-    ]
+    states = []
+    for since, value in values.steps:
+        if not since or value is None or value in ends:  # the first step has no release
+            continue
+        *_, first_release = since.split()  # after its backports
+        if oldest < KubeVersion.parse(first_release) < newest:
+            states.append(f"from {first_release}: {describe_rule_value(value)}")
     return tuple(states if first_version < second_version else reversed(states))
 
 

@@ -86,10 +86,15 @@ def wakes(
         report = _report_effects_of_changes(inquiry, targets, scope, event)
     else:
         report = _report_wake_ups(inquiry, targets, scope)
+    commands = _suggest_commands(report, inquiry.cluster, source, scope)
+    return view.build_answer(report, _choose_exit_code(report), commands)
+
+
+def _choose_exit_code(report: WakeUps | WakeUpsOfMany | WakesOfMany) -> int:
+    """Return the exit code for a report."""
     # The report on one pod without changes is never partial
     interrupted = not isinstance(report, WakeUps) and report.interrupted
-    exit_code = choose_exit_code(_is_command_successful(report), interrupted, report.undecided)
-    return view.build_answer(report, exit_code, _suggest_commands(report, inquiry.cluster, source, scope))
+    return choose_exit_code(_is_command_successful(report), interrupted, report.undecided)
 
 
 def _suggest_commands(

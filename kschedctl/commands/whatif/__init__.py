@@ -223,6 +223,7 @@ class ScenarioRun:
             blocked=tuple(effect.blocked),
             returned=tuple(effect.returned),
             not_drained=tuple(effect.not_drained),
+            preempted=settled.preempted,
         )
         self.steps.append(report)
 
@@ -791,6 +792,12 @@ def _find_owned_pod(cluster: Cluster, key: str) -> Pod | None:
     return pod
 
 
+def _has_node(cluster: Cluster, pod: Pod) -> bool:
+    """Return whether the pod exists in the cluster and has a node there."""
+    current_pod = cluster.pod(pod.metadata.namespace, pod.metadata.name)
+    return current_pod is not None and bool(current_pod.spec.node_name)
+
+
 class _CreatedPods(NamedTuple):
     """The pods that a run creates or recreates. Such pods pass admission."""
 
@@ -851,6 +858,7 @@ def _build_what_if_report(question: Question, seed: int, before: SettledCluster,
         seed=seed,
         pending=(len(before.waiting), len(after.waiting)),
         waiting=len(waiting_before_run),
+        waiting_placed=sum(_has_node(before.cluster, pod) for pod in waiting_before_run),
         steps=tuple(run.steps),
         changes=changes,
         balance=tuple(compare_zones(before.cluster, after.cluster)),

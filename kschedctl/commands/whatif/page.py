@@ -33,7 +33,6 @@ from kschedctl.render.tables import Cells, build_struct_table
 from kschedctl.render.unseen_pods import build_not_created_section
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.placements import PodCount, UnplacedPods
-from kschedctl.text.counts import agreeing
 
 if TYPE_CHECKING:
     from kschedctl.render.html.sections import HtmlSection
@@ -107,6 +106,8 @@ def _iter_summary_lines(report: WhatIf) -> Iterator[Paragraph]:
         yield paragraph(Marked("Before the steps:", Tone.WARNING), f"{text}.")
     for text in report.describe_waits_between_steps():
         yield paragraph(Marked("Between the steps:", Tone.WARNING), f"{text}.")
+    for text in report.describe_evictions_in_steps():
+        yield paragraph(Marked(f"{text[:1].upper()}{text[1:]}.", Tone.WARNING))
     for text in report.describe_eviction_harms():
         yield paragraph(Marked(f"{text}.", Tone.WARNING))
     for text in report.describe_pods_until_deletion():
@@ -165,16 +166,13 @@ def _iter_pending_count_lines(report: WhatIf) -> Iterator[Paragraph]:
 
     If pods that wait now get a node even without the steps, the sentence says so first.
     """
-    pending_before, pending_after = report.pending
-    fitting = report.waiting - pending_before
+    fitting = report.waiting_placed
     prefix = ""
-    if fitting > 0 and not report.compared:  # the pods before are then those under the first scheduler, after the steps
+    if fitting and not report.compared:  # the pods before are then those under the first scheduler, after the steps
         gets = "gets" if fitting == 1 else "get"
         of_pods = f"{fitting:,} of {count(report.waiting, 'pod')} pending now"
         prefix = f"{of_pods} {gets} a node even without the steps, so "
-    steps = " the steps" if report.steps and not report.compared else ""
-    are = agreeing(pending_before, "is", "are")
-    yield paragraph(f"{prefix}{count(pending_before, 'pod')} {are} pending before{steps}, and {pending_after:,} after")
+    yield paragraph(f"{prefix}{report.describe_pending_counts()}")
 
 
 def _build_replacement_section(replacement: Replacement | None, style: Style) -> Page:

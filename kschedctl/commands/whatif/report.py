@@ -25,6 +25,7 @@ from kschedctl.reports.placements import (
     describe_data_on_nodes,
     describe_differing_runs,
     describe_down_nodes,
+    group_blocked_pods,
     join_reason_with_cause,
 )
 from kschedctl.reports.plugin_answers import SearchStart
@@ -51,6 +52,8 @@ _FATES: Mapping[str, str] = {
     EvictionFate.LOST: "lost for good",
 }
 """The fate of a pod that is preempted before the first step, in words."""
+_MAX_NAMED_VICTIMS = 4
+"""The maximum number of preempted pods of a step that are named."""
 BLOCKED = "Blocked"
 """The verdict if a drain cannot be completed, and the key of the number of pods that do not leave."""
 NUMBERS_OVER_RUNS = {BLOCKED: "cannot leave drained nodes", **CHANGES}
@@ -84,6 +87,8 @@ class StepReport(Document, frozen=True):
     """The pods that fit nowhere until the failed nodes are deleted."""
     late_pods: tuple[LatePods, ...] = ()
     """The pods that run again only once the failed nodes are deleted."""
+    preempted: tuple[EvictedPod, ...] = ()
+    """The preempted pods, in the order of their evictions. A pod that is evicted twice is listed twice."""
 
 
 class PodChange(Document, frozen=True):
@@ -224,6 +229,8 @@ class WhatIf(Report, frozen=True):
     """Workloads with pods that the API server denies."""
     waiting: int = 0
     """The number of pods that wait in the cluster now, including those that get a node without any change."""
+    waiting_placed: int = 0
+    """The number of these pods that get a node before the first step."""
     steps_before: tuple[StepReport, ...] = ()
     """The steps under the first of the two schedulers, if two are compared. `steps` are under the second."""
     unverified: str = ""
@@ -265,8 +272,9 @@ class WhatIf(Report, frozen=True):
         """
         numbers = Counter(change.outcome for change in self.changes)
         lost_pods = self.lost_pods
-        if lost_pods and not self.not_created and not self.incomplete_steps:
-            del numbers[LOST]
+        is_verdict_on_lost_pods = bool(lost_pods) and not self.not_created and not self.incomplete_steps
+        if is_verdict_on_lost_pods:
+            del numbers[LOST]  # the verdict counts these pods
         counts = ", ".join(f"{numbers[kind]:,} {word}" for kind, word in CHANGES.items() if numbers[kind])
         ending = f"{self._describe_waiting_pods()}{self._describe_further_differences()}{describe_doubt(self.unknown)}"
         if self.incomplete_steps:
@@ -279,7 +287,7 @@ class WhatIf(Report, frozen=True):
             if counts:
                 failures += f"; {counts}"
             return ("Not created:", f"{failures}{ending}")
-        if lost_pods:
+        if is_verdict_on_lost_pods:
             nobody = f"(no controller recreates {agreeing(len(lost_pods), 'it', 'them')})"
             other_counts = f"; {counts}" if counts else ""
             verdict = counted(len(lost_pods), "pod is lost for good:", "pods are lost for good:")
@@ -382,7 +390,10 @@ class WhatIf(Report, frozen=True):
         return text
 
     def describe_evictions_before(self) -> tuple[str, ...]:
-        """Return a text for each pod that fits before the first step by preempting others, with the fate of these."""
+        """Return a text for each pod that fits before the first step by preempting others, with the fate of these.
+
+        The last text counts the other pods that end because their Job fails, if there are any.
+        """
         victims_by_preemptor: dict[str, list[EvictedPod]] = {}
         for evicted in self.evicted_before:
             if not evicted.was_terminating:
@@ -395,6 +406,30 @@ class WhatIf(Report, frozen=True):
         if ended := [pod for pod in self.ended_before if pod not in victim_keys]:
             ends = counted(len(ended), "other pod ends with its failed Job", "other pods end with their failed Jobs")
             texts.append(f"{ends} ({first_few(ended)})")
+        return tuple(texts)
+
+    def describe_pending_counts(self) -> str:
+        """Return how many pods are pending before and after the steps, or under the compared schedulers."""
+        pending_before, pending_after = self.pending
+        steps = " the steps" if self.steps and not self.compared else ""
+        displaced = {pod.pod for pod in self.evicted_before if pod.fate == EvictionFate.PENDING}
+        preempted = f" ({len(displaced):,} of them preempted by other pending pods)" if displaced else ""
+        are = agreeing(pending_before, "is", "are")
+        return f"{counted(pending_before, 'pod')} {are} pending before{steps}{preempted}, and {pending_after:,} after"
+
+    def describe_evictions_in_steps(self) -> tuple[str, ...]:
+        """Return a text for each step in which pods are preempted, with the pods, their nodes and their preemptors."""
+        texts = []
+        for number, step in enumerate(self.steps, 1):
+            victims = [
+                f"{victim.pod} on {victim.node}, preempted by {victim.by}"
+                + (f" ({_FATES[victim.fate]})" if victim.fate in _FATES else "")
+                for victim in step.preempted
+            ]
+            if victims:
+                left_out = len(victims) - _MAX_NAMED_VICTIMS
+                more = f"; and {left_out:,} more" if left_out > 0 else ""
+                texts.append(f"step {number} evicts {'; '.join(victims[:_MAX_NAMED_VICTIMS])}{more}")
         return tuple(texts)
 
     def describe_waits_between_steps(self) -> tuple[str, ...]:
@@ -443,7 +478,6 @@ class WhatIf(Report, frozen=True):
         blocked = self.blocked_pods
         newly_pending = (change for change in self.changes if change.change == "NewlyPending")
         before, after = self.pending
-        evictions = sum(step.evicted for step in self.steps)
         lost = self.lost_pods
         return replace(
             summary,
@@ -455,17 +489,18 @@ class WhatIf(Report, frozen=True):
                     if lost and (self.incomplete_steps or self.not_created)  # otherwise, the headline names them
                     else ()
                 ),
+                *((self.describe_pending_counts(),) if before and after and not self.compared else ()),
                 *(f"before the steps, {text}" for text in self.describe_evictions_before()),
                 *self.describe_waits_between_steps(),
                 *self.describe_eviction_harms(),
                 *self._describe_restarted_pods(),
                 *self.describe_pods_until_deletion(),
-                *((f"{counted(evictions, 'pod')} preempted in the steps",) if evictions else ()),
+                *self.describe_evictions_in_steps(),
                 *describe_differing_runs(self.runs, self.over_runs, NUMBERS_OVER_RUNS),
             ),
             subject=self.name,
             pods=(
-                *(ShortPods(pods=1, such_as=pod.pod, workload=pod.workload, why=pod.why) for pod in blocked),
+                *group_blocked_pods(blocked),
                 *_group_newly_pending_pods(newly_pending),
             ),
             figures={

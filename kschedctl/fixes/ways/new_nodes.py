@@ -24,6 +24,8 @@ from kschedctl.fixes.ways.taints import is_no_node_initialized, remove_condition
 from kschedctl.replay.edits import copy_resource_slice
 from kschedctl.scheduler.framework import Rejection
 from kschedctl.scheduler.plugins.node_affinity import NodeAffinity
+from kschedctl.scheduler.plugins.volume_binding.plugin import VolumeBinding
+from kschedctl.scheduler.plugins.volume_zone import VolumeZone
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.nodes import HOSTNAME, ZONE, NodeColumns, get_region_and_zone
 from kschedctl.snapshot.pod_info import PodInfo
@@ -58,6 +60,41 @@ def iter_added_node_fixes(trial_node: TrialNode) -> Iterator[Fix]:
     for node in sorted(models, key=lambda node: node not in accepting_models)[:MOST_MODELS]:
         yield build_added_nodes_fix(view, node, has_rare_devices=_has_rare_devices(trial_node, node))
     yield from _iter_larger_node_fixes(trial_node, accepting_models)
+    yield from _iter_fixes_in_zones_of_volumes(trial_node, models)
+
+
+def _iter_fixes_in_zones_of_volumes(trial_node: TrialNode, models: Sequence[Node]) -> Iterator[Fix]:
+    """Yield fixes that add a node like a model that accepts the pod, but in a zone in which the pod's volumes are.
+
+    At most MOST_MODELS fixes are yielded, and none if a model that accepts the pod can use the volumes. The zone has a
+    node that can use them and is in the region of the model.
+    """
+    view = trial_node.cycle.view
+    is_out_of_reach = np.zeros(len(view.nodes), np.bool_)
+    for plugin in (VolumeBinding.name, VolumeZone.name):
+        for rejection in _find_rejections(trial_node, plugin):
+            is_out_of_reach |= rejection.mask
+    if not is_out_of_reach.any():
+        return
+    accepting_models = [node for node in models if _would_new_node_accept_pod(trial_node, node)]
+    if not all(is_out_of_reach[view.nodes.index[node.metadata.name]] for node in accepting_models):
+        return
+    reachable_rows = np.flatnonzero(~is_out_of_reach).tolist()
+    zones = sorted({get_region_and_zone(view.nodes.objects[row]) for row in reachable_rows})
+    fixes = (
+        build_added_nodes_fix(view, _move_to_zone(node, zone), other_zone=zone)
+        for node in accepting_models
+        for region, zone in zones
+        if zone and region == get_region_and_zone(node)[0]
+    )
+    yield from islice(fixes, MOST_MODELS)
+
+
+def _move_to_zone(node: Node, zone: str) -> Node:
+    """Return a copy of the node in another zone: all labels that have the node's zone as their value are changed."""
+    _, zone_before = get_region_and_zone(node)
+    labels = {key: zone if value == zone_before and value else value for key, value in node.metadata.labels.items()}
+    return replace(node, metadata=replace(node.metadata, labels={**labels, ZONE: zone}))
 
 
 def _iter_larger_node_fixes(trial_node: TrialNode, models: Sequence[Node]) -> Iterator[Fix]:
@@ -239,12 +276,14 @@ def _find_amounts_of_larger_node(trial_node: TrialNode, node: Node, other_pods: 
     return amounts
 
 
-def _describe_added_nodes(model: Node, count: int, sizes_text: str, *, is_offered: bool, has_rare_devices: bool) -> str:
+def _describe_added_nodes(
+    model: Node, count: int, sizes_text: str, *, is_offered: bool, has_rare_devices: bool, other_zone: str
+) -> str:
     """Describe the addition of `count` nodes like a model.
 
     `sizes_text` names the amounts that exceed the model's, or is empty. If no node offers these resources (`is_offered`
     is False), the model is not named. `has_rare_devices` says that most nodes of the model's pool lack the model's
-    devices.
+    devices. `other_zone` is the zone of the new nodes if the model is in another one, or "".
     """
     nodes_text = "a node" if count == 1 else f"{count} nodes"
     pool = find_node_pool_name(model)
@@ -257,6 +296,8 @@ def _describe_added_nodes(model: Node, count: int, sizes_text: str, *, is_offere
         text += f" (pool {pool})"
     if sizes_text:
         text += f" but with {sizes_text}{' each' if count > 1 else ''}"
+    if other_zone:
+        text += f" but in zone {other_zone}"
     return text
 
 
@@ -270,13 +311,15 @@ def build_added_nodes_fix(
     has_rare_devices: bool = False,
     with_room_for: Callable[[Sequence[PodInfo]], Fix | None] | None = None,
     also_for: str = "",
+    other_zone: str = "",
 ) -> Fix:
     """Build the fix that adds `count` nodes like a model, with its DaemonSet pods, devices and volume limits.
 
     `larger` are the amounts of some resources of which the new nodes offer more than the model. `unoffered_resources`
     are the resources in `larger` that no node offers, and `has_rare_devices` says that most nodes of the model's pool
     lack the model's devices. Both change the fix's text. `with_room_for` becomes a field of the fix.
-    `also_for` is a clause that says for which other pods the nodes are larger than the pod needs.
+    `also_for` is a clause that says for which other pods the nodes are larger than the pod needs. `other_zone` is the
+    zone of the new nodes if the node of the model's name is in another one. The labels of `model` name it already.
     """
     name = model.metadata.name
     sizes: Resources = {
@@ -305,19 +348,24 @@ def build_added_nodes_fix(
     size_texts = [_describe_size(resource, size) for resource, size in sizes.items()]
     sizes_text = join_words(size_texts) if size_texts else ""
     text = _describe_added_nodes(
-        model, count, sizes_text, is_offered=not unoffered_resources, has_rare_devices=has_rare_devices
+        model,
+        count,
+        sizes_text,
+        is_offered=not unoffered_resources,
+        has_rare_devices=has_rare_devices,
+        other_zone=other_zone,
     )
     if not unoffered_resources:
         text += also_for
     return Fix(
         kind=FixKind.ADD_NODE,
-        target=(name, count, sizes_text),
+        target=(name, count, sizes_text, other_zone),
         text=text,
         by="operator",
         edits=tuple(edits),
-        cost=count * (OF_ANOTHER_SHAPE if sizes else ADD_NODE),
+        cost=count * (OF_ANOTHER_SHAPE if sizes or other_zone else ADD_NODE),
         variant_of="node",
-        where="" if unoffered_resources else f"like {name}",
+        where="" if unoffered_resources else f"like {name}{f' in zone {other_zone}' if other_zone else ''}",
         needs_special_node=needs_special_node if sizes or has_rare_devices else None,
         larger_amounts=larger or {},
         with_room_for=with_room_for,
@@ -329,6 +377,7 @@ def build_added_nodes_fix(
             unoffered_resources=unoffered_resources,
             has_rare_devices=has_rare_devices,
             also_for=also_for,
+            other_zone=other_zone,
         ),
     )
 

@@ -14,7 +14,7 @@ from kschedctl.scheduler.engine.reserve import uses_claims
 from kschedctl.scheduler.simulation.claim_answers import reads_claims
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork
-from kschedctl.text.counts import capitalize, first_few
+from kschedctl.text.counts import capitalize, first_few, join_first_few
 
 ALLOW_ONE = "Let the budget allow one disruption, for example with maxUnavailable: 1"
 RUN_ONE_MORE = "Run one more replica than the budget requires, and repair pods that are not Ready, if there are any"
@@ -25,8 +25,8 @@ SEPARATE_BUDGETS = "Change the selectors so that only one budget selects each po
 def choose_budget_fix(evictions: Evictions, positions: Sequence[Position], budgets: Sequence[str]) -> str:
     """Return the advice for pods whose evictions are denied by the same budgets.
 
-    ``positions`` are the pods, and ``budgets`` are named `namespace/name`. One more replica is proposed only if a node
-    besides each pod's own has room for it now.
+    ``positions`` are the pods, and ``budgets`` are named `namespace/name`. One more replica is proposed only if no pod
+    of the budget waits for a node already, and if a node besides each pod's own has room for the replica now.
     """
     if len(budgets) > 1:
         return SEPARATE_BUDGETS
@@ -34,9 +34,13 @@ def choose_budget_fix(evictions: Evictions, positions: Sequence[Position], budge
     if budget in find_strict_budgets(evictions):
         return ALLOW_ONE
 
-    healing = _describe_healing(evictions, positions)
+    unhealthy = tuple(dict.fromkeys(key for position in positions for key in evictions.find_unhealthy_pods(position)))
+    waiting = find_pods_without_node(evictions.simulation.scheduler.view, unhealthy)
+    healing = _describe_healing(unhealthy, waiting)
     if budget not in _find_budgets_with_minimum(evictions):
         return f"{healing or REPAIR_PODS}, or raise the budget's maxUnavailable during the drain"
+    if waiting:
+        return f"{healing}, or lower the budget's minAvailable during the drain"
     if _can_add_replica_of_each_pod(evictions, positions):
         return RUN_ONE_MORE
 
@@ -50,17 +54,15 @@ def choose_budget_fix(evictions: Evictions, positions: Sequence[Position], budge
     )
 
 
-def _describe_healing(evictions: Evictions, positions: Sequence[Position]) -> str:
-    """Describe what would make the budgets of these pods allow evictions: nodes for pods, and repair of bound pods.
+def _describe_healing(unhealthy: Sequence[str], waiting: Sequence[str]) -> str:
+    """Describe what would make unhealthy pods count as healthy: a node for those that wait, and repair of the others.
 
-    Return "" if all pods of the budgets are healthy.
+    `waiting` are those of the unhealthy pods that have no node. Return "" if no pod is unhealthy.
     """
-    unhealthy = dict.fromkeys(key for position in positions for key in evictions.find_unhealthy_pods(position))
-    without_node = find_pods_without_node(evictions.simulation.scheduler.view, unhealthy)
     needs = []
-    if without_node:
-        needs.append(f"get {first_few(without_node)} a node")
-    if len(without_node) < len(unhealthy):
+    if waiting:
+        needs.append(f"get {join_first_few(waiting)} a node")
+    if len(waiting) < len(unhealthy):
         needs.append("repair the pods that are not Ready")
     return capitalize(" and ".join(needs))
 

@@ -633,9 +633,8 @@ def _read_container_amounts(request: AdmissionRequest) -> dict[str, dict[str, Qu
     return amounts_by_container
 
 
-def _fit_container_to_limit_range(amounts: dict[str, Quantities], items: Iterable[LimitRangeItem]) -> None:
+def _fit_container_to_limit_range(amounts: dict[str, Quantities], items: Sequence[LimitRangeItem]) -> None:
     """Change the amounts of one container so that they are within the bounds of the LimitRange items."""
-    items = list(items)
     bounded_resources = {name for item in items for name in (*item.min, *item.max, *item.max_limit_request_ratio)}
     for name in sorted(bounded_resources.union(*amounts.values())):
         original = _RequestAndLimit(amounts[REQUESTS].get(name), amounts[LIMITS].get(name))
@@ -645,9 +644,8 @@ def _fit_container_to_limit_range(amounts: dict[str, Quantities], items: Iterabl
                 amounts[part][name] = amount
 
 
-def _combine_limit_range_bounds(name: str, items: Iterable[LimitRangeItem]) -> _Bounds:
+def _combine_limit_range_bounds(name: str, items: Sequence[LimitRangeItem]) -> _Bounds:
     """Return the strictest bounds that the LimitRange items set for the resource with this name."""
-    items = list(items)
     minima = [parse_quantities(item.min)[name] for item in items if name in item.min]
     maxima = [parse_quantities(item.max)[name] for item in items if name in item.max]
     ratio_maps = (item.max_limit_request_ratio for item in items)

@@ -270,7 +270,7 @@ def _describe_pure_scaling(name: str, pods: int) -> str:
 
 
 def _describe_needless_rollout(name: str, pods: int) -> str:
-    """Return a note that a forced rollout of `pods` pods changes nothing that matters for scheduling.
+    """Return a note that a forced rollout of ``pods`` pods changes nothing that matters for scheduling.
 
     ``name`` is the workload's title.
     """

@@ -241,4 +241,6 @@ def _clamp_replicas(autoscaler: StoredAutoscaler, replicas: int) -> tuple[int, s
     minimum = _DEFAULT_MIN_REPLICAS if minimum is None else minimum
     if 0 < autoscaler.spec.max_replicas < replicas:
         return autoscaler.spec.max_replicas, "maxReplicas"
-    return (minimum, "minReplicas") if replicas < minimum else (replicas, "")
+    if replicas < minimum:
+        return minimum, "minReplicas"
+    return replicas, ""

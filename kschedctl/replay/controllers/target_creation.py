@@ -53,8 +53,10 @@ def find_group_workload(existing: ExistingPods, workload: Struct) -> Struct | No
     The scheduler places such a group as a whole, so one pod cannot stand for it. A suspended Job or CronJob is returned
     resumed. Also return None if the workload already has pods in the cluster.
     """
-    ordered = isinstance(workload, StatefulSet) and workload.spec.pod_management_policy != PARALLEL
-    if isinstance(workload, Pod | DaemonSet) or ordered or existing.find_workload_pods(*get_identity(workload)):
+    creates_in_order = isinstance(workload, StatefulSet) and workload.spec.pod_management_policy != PARALLEL
+    if isinstance(workload, Pod | DaemonSet) or creates_in_order:
+        return None
+    if existing.find_workload_pods(*get_identity(workload)):
         return None
     if isinstance(workload, Job | CronJob):
         workload = replace(workload, spec=replace(workload.spec, suspend=False))

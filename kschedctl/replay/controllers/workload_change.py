@@ -97,12 +97,15 @@ def get_slot(pod: Pod) -> str:
     """
     if find_owner(pod).kind != "DaemonSet":
         return pod.metadata.name
+    if pod.spec.node_name:
+        return pod.spec.node_name
+    # The DaemonSet controller names the node in the required node affinity
     affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
     required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
     terms = required.node_selector_terms if required else ()
     fields = [field for term in terms for field in term.match_fields]
-    names = [name for field in fields for name in field.values or ()]
-    return pod.spec.node_name or next(iter(names), "")
+    names = (name for field in fields for name in field.values or ())
+    return next(names, "")
 
 
 def get_ordinal(pod: Pod) -> int:

@@ -501,6 +501,8 @@ def iter_manifests(part: parts.ApplyManifests, read: FileReader) -> Iterator[tup
     """Yield the manifests of an apply step, each with its place. Lists are flattened."""
     for name in part.files:
         for number, document in enumerate(read(name), 1):
-            yield from ((f"{name}: document {number}", manifest) for manifest in flatten_lists((document,)))
+            for manifest in flatten_lists((document,)):
+                yield f"{name}: document {number}", manifest
     for index, document in enumerate(part.manifests):
-        yield from ((f"manifests[{index}]", manifest) for manifest in flatten_lists((document,)))
+        for manifest in flatten_lists((document,)):
+            yield f"manifests[{index}]", manifest

@@ -89,12 +89,12 @@ def iter_waiting_workloads(cluster: Cluster, now: str) -> Iterator[WaitingElsewh
 
     ``now`` is the RFC 3339 time of the replay of Kueue, or empty.
     """
-    if not any(is_waiting(workload) for workload in cluster.kueue_workloads):
+    waiting_workloads = [workload for workload in cluster.kueue_workloads if is_waiting(workload)]
+    if not waiting_workloads:
         return
     queues = replay_queues(cluster, now)
-    for workload in cluster.kueue_workloads:
-        if is_waiting(workload):
-            yield build_workload_report(workload, queues, now)
+    for workload in waiting_workloads:
+        yield build_workload_report(workload, queues, now)
 
 
 def replay_queues(cluster: Cluster, now: str) -> WaitingQueues:
@@ -132,9 +132,8 @@ def find_kinds_preventing_replay(cluster: Cluster) -> list[str]:
     kinds = []
     for kind in NEEDED_KINDS:
         gap = cluster.find_gap(kind)
-        if gap is None or (gap.is_not_given and _may_assume_no_others(kind, cluster)):
-            continue
-        kinds.append(kind)
+        if gap is not None and not (gap.is_not_given and _may_assume_no_others(kind, cluster)):
+            kinds.append(kind)
     return kinds
 
 
@@ -487,7 +486,10 @@ def _sum_reserved_amounts(workload: KueueWorkload) -> dict[FlavorResource, Quant
     Raises QuantityError for a malformed amount.
     """
     usage: dict[FlavorResource, Quantity] = {}
-    for assignment in workload.status.admission.pod_set_assignments if workload.status.admission else ():
+    admission = workload.status.admission
+    if admission is None:
+        return usage
+    for assignment in admission.pod_set_assignments:
         for resource, amount in assignment.resource_usage.items():
             key = (assignment.flavors.get(resource, ""), resource)
             usage[key] = usage.get(key, NOTHING).add(parse_amount(amount))

@@ -106,7 +106,7 @@ class _PodIndex:
         if self._namespaces is None:
             self._namespaces = _index_pods_by_namespace(self._pods)
         meta = resource.metadata
-        identifiers = {meta.name, *((meta.uid,) if meta.uid else ())}
+        identifiers = set(filter(None, (meta.name, meta.uid)))
         in_namespace: Sequence[tuple[frozenset[str], int]] = self._namespaces.get(meta.namespace, ())
         return sum(count for names, count in in_namespace if identifiers & names)
 

@@ -430,7 +430,9 @@ class Filtering:
         """
         nodes = len(self.view.nodes)
         verdicts = self._collect_verdicts(delta, known_verdicts)
-        first = find_first_rejecting_plugins(verdicts, nodes)
+        first_rejecting = find_first_rejecting_plugins(
+            verdicts, nodes
+        )  # (N,), negative for nodes that no plugin rejects
 
         # Nominated pods matter only on the nodes for which they are nominated.
         with_nominated: Verdicts = {}
@@ -440,8 +442,10 @@ class Filtering:
             with_nominated = self._collect_verdicts(delta.followed_by(nominated), known_verdicts or verdicts)
             first_with_nominated = find_first_rejecting_plugins(with_nominated, nodes)
             by_nominated[nominated.node] = first_with_nominated[nominated.node] >= 0
-            first = np.where(by_nominated, first_with_nominated, first)
-        return FilterOutcome(tuple(verdicts), verdicts, with_nominated, first=first, by_nominated=by_nominated)
+            first_rejecting = np.where(by_nominated, first_with_nominated, first_rejecting)
+        return FilterOutcome(
+            tuple(verdicts), verdicts, with_nominated, first=first_rejecting, by_nominated=by_nominated
+        )
 
     def _collect_verdicts(self, delta: Delta, known_verdicts: Verdicts | None) -> Verdicts:
         """Return each plugin's verdict after the hypothetical change, by plugin name.

@@ -158,14 +158,12 @@ def build_numa_list(topologies: Iterable[NodeResourceTopology], index: Mapping[s
     zones = {row: _list_numbered_zones(topology) for row, topology in topologies_by_row.items()}
 
     node_count = len(index)
-    width = max(map(len, zones.values()), default=0)
+    width = max(map(len, zones.values()), default=0)  # the largest number of NUMA nodes
     has_topology = np.zeros(node_count, np.bool_)
     by_pod = np.zeros(node_count, np.bool_)
     max_numa_nodes = np.ones(node_count, np.int64)
     zone_numbers = np.full((node_count, width), -1, np.int64)  # -1 marks a missing zone
     costs = np.full((node_count, width, width), FAR, np.int64)
-    available: dict[str, Amounts] = {}
-
     for row, topology in topologies_by_row.items():
         manager = TopologyManager.from_topology(topology)
         has_topology[row] = True
@@ -173,8 +171,13 @@ def build_numa_list(topologies: Iterable[NodeResourceTopology], index: Mapping[s
         max_numa_nodes[row] = manager.max_numa_nodes
         numbers = [number for number, _ in zones[row]]
         zone_numbers[row, : len(numbers)] = numbers
-        for place, (_, zone) in enumerate(zones[row]):
+        for place, (_number, zone) in enumerate(zones[row]):
             costs[row, place, : len(numbers)] = _list_costs(zone, numbers)
+
+    # The available amounts need one array (nodes, NUMA nodes) for each resource that occurs.
+    available: dict[str, Amounts] = {}
+    for row, topology in topologies_by_row.items():
+        for place, (_number, zone) in enumerate(zones[row]):
             for resource, amount in _parse_available_amounts(topology, zone).items():
                 if resource not in available:
                     available[resource] = np.full((node_count, width), MISSING, np.int64)

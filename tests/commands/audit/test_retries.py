@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import pytest
 from msgspec.structs import replace
+from small import build_budget
+from small import build_pod as build_owned_pod
 from test_pending_section import LONG_AGO, NOW, build_event, build_node, build_pod, set_creation_time, set_rejection
 
 from kschedctl import Cluster, explain, pending
@@ -15,6 +17,7 @@ from kschedctl.commands.remedies import remedies
 from kschedctl.commands.remedies.pod_fixes import find_pod_remedies
 from kschedctl.render.brief import to_brief
 from kschedctl.render.page import Style
+from kschedctl.render.renderers import RENDERERS
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.scheduler.scheduler import Scheduler
 
@@ -83,9 +86,23 @@ def test_pod_whose_room_is_taken_names_the_node_that_it_gets_by_preempting() -> 
     (text,) = [each.text for each in second.advice]
     assert text.startswith("It will get n1 by preempting d/low. ")
     assert remedies(cluster, "d/p1").headline == second.headline
+    assert outcome in " ".join(RENDERERS["table"](pending(cluster), Style(width=200)).split())
 
     first = explain(cluster, "d/p0")
     assert (first.rivals, first.node_after_rivals) == ((), "")
+
+
+def test_violated_budgets_and_failed_jobs_are_named_if_a_pod_preempts_behind_its_rivals() -> None:
+    """Pod low of a Job without retries is evicted, although the PodDisruptionBudget allows no disruption."""
+    pods = [build_pod(f"p{number}", cpu="2", priority=10) for number in range(2)]
+    job = {"kind": "Job", "metadata": {"name": "run", "namespace": "d"}, "spec": {"backoffLimit": 0}}
+    low = build_owned_pod("low", "n1", "2", {"kind": "Job", "name": "run", "apiVersion": "batch/v1"})
+    low["metadata"]["labels"] = {"app": "low"}
+    cluster = Cluster.from_objects([build_node("n1"), job, low, build_budget(0, "low"), *pods])
+    report = explain(cluster, "d/p1")
+    harms = "violates PodDisruptionBudget d/b; Job d/run fails, which ends its 1 pod"
+    assert report.headline.endswith(f"so the pod will get n1 by preempting d/low ({harms})")
+    assert any(harms in warning for warning in report.summary().warnings)
 
 
 def build_two_nodes() -> list[dict]:
@@ -117,6 +134,7 @@ def test_pod_has_no_rivals_if_others_make_room_for_them_elsewhere() -> None:
     documents[-2] = build_pod("p0", priority=10, affinity={"nodeAffinity": affinity})
     report = explain(Cluster.from_objects(documents), "d/p1")
     assert (report.rivals, report.node_after_rivals, report.headline) == ((), "", "on n1")
+    assert "room first" not in RENDERERS["table"](pending(Cluster.from_objects(documents)), Style(width=200))
     assert "AwaitRoom" not in {each.kind for each in report.advice}
 
 

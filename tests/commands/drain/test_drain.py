@@ -297,6 +297,14 @@ def test_budget_is_used_up_by_a_pod_without_a_replacement() -> None:
     assert (report.drained, report.safe) == (False, False)
 
 
+def test_brief_form_says_once_why_replicas_cannot_be_evicted() -> None:
+    objects = [build_node("n1"), build_node("n2"), build_budget(0), *(build_replica(f"r{i}", "n1") for i in range(3))]
+    report = drain_given_nodes(objects, "n1")
+    (why,) = {pod.why for pod in report.blocked}
+    assert [(pods.pods, pods.such_as, pods.why) for pods in report.summary().pods] == [(3, "d/r0", why)]
+    assert RENDERERS["brief"](report, Style(width=200)).count(why) == 1
+
+
 def test_unhealthy_pods_are_evicted_if_the_budget_allows_it() -> None:
     sick = build_replica("r1", "n1")
     sick["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
@@ -331,7 +339,7 @@ def test_lost_pods_are_a_cost_and_named_first() -> None:
     assert shown.startswith(
         "n1 can be drained, but 31 pods are lost: no controller recreates them; 1 pod moves to another"
     )
-    assert shown.index("Lost: ") < shown.index("Moved")
+    assert shown.index("Lost: ") < shown.index("Pods that move")
     assert shown.count("d/alone-") == 25
 
 
@@ -869,6 +877,35 @@ def test_advice_on_a_used_up_budget_begins_with_its_pending_pod() -> None:
     assert report.waiting_in_budgets == ("d/r2",)
     (fix,) = report.budget_fixes
     assert fix.startswith("PodDisruptionBudget d/b: Get d/r2 a node, or lower the budget's minAvailable during the ")
+
+
+def test_blocked_pods_that_would_fit_nowhere_else_are_named_before_the_advice_to_loosen_their_budget() -> None:
+    """The pod r1 can run only on n1, and r2 on n2 as well."""
+    bound = build_replica("r1", "n1", nodeSelector={"kubernetes.io/hostname": "n1"})
+    objects = [build_node("n1"), build_node("n2"), bound, build_replica("r2", "n1"), build_budget(0)]
+    report = drain(Cluster.from_objects(objects), ["n1"])
+    assert [pod.pod for pod in report.blocked] == ["d/r1", "d/r2"]
+    assert [group.pods for group in report.unplaced_without_budgets] == [("d/r1",)]
+    table = RENDERERS["table"](report, Style())
+    assert 0 < table.index("Would fit nowhere else even if the budgets allowed") < table.index("To drain it anyway")
+    warning = "even if the budgets allowed the eviction of d/r1, no other node could take it"
+    assert warning in RENDERERS["brief"](report, Style(width=200))
+    assert warning in report.summary().warnings
+
+    movable = [build_node("n1"), build_node("n2"), build_replica("r2", "n1"), build_budget(0)]
+    assert drain(Cluster.from_objects(movable), ["n1"]).unplaced_without_budgets == ()
+
+
+def test_pod_that_fits_now_is_no_reason_to_look_for_a_fix_for_it() -> None:
+    """The budget requires one of two healthy pods. The other pod is pending and fits on n2."""
+    minimum = build_budget(0)
+    minimum["spec"].pop("maxUnavailable", None)
+    minimum["spec"]["minAvailable"] = 1
+    objects = [build_node("n1"), build_node("n2"), build_replica("r1", "n1"), build_replica("r2", ""), minimum]
+    report = drain(Cluster.from_objects(objects), ["n1"])
+    assert (report.waiting_in_budgets, report.unfit_in_budgets) == (("d/r2",), ())
+    (fix,) = report.budget_fixes
+    assert fix.startswith("PodDisruptionBudget d/b: Get d/r2 a node, or lower the budget's minAvailable")
 
 
 def test_brief_form_names_lost_pods_first() -> None:

@@ -10,10 +10,10 @@ from control_plane.running import run
 from control_plane.store import Key
 from control_plane.world import build_store
 from interrupting import Interrupting
-from small import HOSTNAME, Json, build_budget, build_node, build_pod, build_replica
+from small import HOSTNAME, Json, build_budget, build_node, build_pod, build_replica, build_workload
 
 from kschedctl.cluster import Cluster
-from kschedctl.commands.make_room import find_room, search
+from kschedctl.commands.make_room import find_room, make_room, search
 from kschedctl.commands.make_room.report import FragmentedResource, MakeRoom, TerminatingRoom
 from kschedctl.commands.make_room.room import WAITING, RoomCriteria
 from kschedctl.errors import UsageError
@@ -53,6 +53,18 @@ def test_pod_that_fits_needs_no_move() -> None:
     report = search_room([build_node("n1"), build_replica("a", "n1", "1"), build_waiting_pod("3")])
     assert (report.fits, report.moves, report.commands) == (True, (), ())
     assert report.placed[0].node == "n1"
+
+
+def test_pods_that_a_quota_denies_are_named() -> None:
+    """The quota has room for one more pod, and the Job wants three."""
+    quota = {"kind": "ResourceQuota", "metadata": {"name": "cap", "namespace": "d"}, "spec": {"hard": {"pods": "1"}}}
+    quota["status"] = {"hard": {"pods": "1"}, "used": {"pods": "0"}}
+    job = {**build_workload("Job", "load", {"parallelism": 3, "completions": 3}), "apiVersion": "batch/v1"}
+    report = make_room(Cluster.from_objects([build_node("n1"), quota]), [job])
+    assert (report.pods, report.fits) == (("d/load-0",), True)
+    text = "o room is made for pods of Job d/load that cannot be created: 2 of 3 pods"
+    for output in ("table", "brief"):
+        assert text in RENDERERS[output](report, Style(width=200))
 
 
 def test_one_move_is_enough() -> None:

@@ -165,7 +165,10 @@ def test_next_command_replays_the_proposed_nodes(run: Run, write: Write) -> None
 def test_next_command_searches_other_fixes_if_no_nodes_are_proposed(run: Run, write: Write) -> None:
     """No node is as large as the pod. A pod that is not in the cluster has no such command."""
     file = write(*build_cluster(), build_pod("huge", "9"))
-    assert run("make-room", "huge", "-f", file).out.endswith(f"\nNext\n  kschedctl remedies default/huge -f {file}\n")
+    next_section = (
+        f"\nNext (find other changes that would let the pod fit)\n  kschedctl remedies default/huge -f {file}\n"
+    )
+    assert run("make-room", "huge", "-f", file).out.endswith(next_section)
     manifest = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "new"}, "spec": build_pod("new", "9")["spec"]}
     out = run("make-room", "-f", file, "-f", write(manifest, name="new.json", whole=False)).out
     assert "default/new" in out

@@ -205,7 +205,7 @@ def test_one_of_two_equal_victims_is_named_with_the_other() -> None:
     (fix,) = find_class_remedies(*objects, build_pod("waiting", cpu="2")).remedies
     assert fix.weakens == (
         "the pod can then preempt any pod of lower priority; "
-        f"evicts one of {evicted.pod}, {evicted.tied[0]}, which stays Pending; pod d/waiting is deleted and recreated"
+        f"evicts either {evicted.pod} or {evicted.tied[0]}, which stays Pending; pod d/waiting is deleted and recreated"
     )
 
 
@@ -258,6 +258,16 @@ def test_job_without_retries_creates_no_replacement(limit: int, fate: str) -> No
     objects = [build_node("n1"), job, build_owned_pod("Job", "run", "n1", "4")]
     (evicted,) = run(objects, build_pod("urgent", cpu="4", priorityClassName="high")).evicted
     assert evicted.fate == fate
+
+
+def test_waiting_pod_that_ends_with_its_job_is_not_listed_as_pending() -> None:
+    job = {**build_workload("Job", "run", {"backoffLimit": 0}), "apiVersion": "batch/v1"}
+    owner = {"kind": "Job", "name": "run"}
+    urgent = build_pod("urgent", cpu="4", priority=100)
+    objects = [build_node("n1"), job, build_owned_pod("Job", "run", "n1", "4"), build_pod("idle", "", "4", owner)]
+    report = run([*objects, urgent], pending=True)
+    assert (report.placed, report.unplaced, report.pending, report.waiting_ended) == (1, 0, (), ("d/idle",))
+    assert "1 of 2 pods gets a node, 1 ends with its failed Job, 1 pod evicted" in str(report)
 
 
 def test_terminating_pod_is_not_lost() -> None:

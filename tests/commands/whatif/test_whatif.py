@@ -762,6 +762,34 @@ def test_pods_that_pending_pods_evict_before_the_steps_are_named() -> None:
     assert run({"cordon": {"nodes": ["n2"]}}).evicted_before == ()
 
 
+def test_preempted_pods_do_not_hide_which_pending_pods_get_a_node_before_the_steps() -> None:
+    """urgent evicts r1, which stays pending, so that one pod waits both now and before the step."""
+    objects = [build_node("n1"), build_replica("r1", "n1", "3"), build_pod("urgent", cpu="3", priority=10)]
+    report = run({"cordon": {"nodes": ["n1"]}}, objects=objects)
+    assert (report.waiting, report.waiting_placed, report.pending) == (1, 1, (1, 1))
+    page = RENDERERS["table"](report, Style(width=200))
+    assert "1 of 1 pod pending now gets a node even without the steps" in page
+    counts = "1 pod is pending before the steps (1 of them preempted by other pending pods), and 1 after"
+    assert counts in page
+    assert counts in RENDERERS["brief"](report, Style(width=200))
+
+
+def test_pods_that_are_preempted_in_a_step_are_named() -> None:
+    """If n2 is drained, its pod preempts r1, which then fits nowhere."""
+    objects = [
+        build_node("n1"),
+        build_node("n2"),
+        build_replica("r1", "n1", "3"),
+        build_replica("high", "n2", "3", priority=10),
+    ]
+    for step in (DRAIN_N2, {"fail": {"nodes": ["n2"]}}):
+        report = run({"cordon": {"nodes": ["n2"]}}, step, objects=objects)
+        assert [step.evicted for step in report.steps] == [0, 1]
+        text = "tep 2 evicts d/r1 on n1, preempted by d/high (then pending)"
+        for output in ("table", "brief", "markdown", "html"):
+            assert text in RENDERERS[output](report, Style(width=200))
+
+
 def test_pods_that_wait_until_a_failed_node_is_deleted() -> None:
     """Until n3 is deleted, its zone counts as an empty domain, and StatefulSets do not replace its pods."""
     member = build_pod("db-0", "n3", "100m", {"kind": "StatefulSet", "name": "db"})

@@ -184,7 +184,7 @@ def _iter_pool_rooms(view: Fork, pools: Pools, stranded: StrandedCapacity) -> It
 def _iter_pool_savings(view: Fork, pools: Pools, emptying: EmptyingResult) -> Iterator[PoolSavings]:
     """Yield the number and resources of the removable nodes of each pool, most removable nodes first.
 
-    Pools without removable nodes are left out.
+    Pools without removable nodes are left out. An empty node that has to stay as the last ready node does not count.
     """
     empty_rows = [row for row in emptying.empty.tolist() if view.nodes.names[row] != emptying.last]
     removable_rows = [*empty_rows, *(view.nodes.index[emptied.node] for emptied in emptying.emptied)]

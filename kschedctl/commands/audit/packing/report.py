@@ -139,8 +139,6 @@ def describe_condition(unreplayed_workloads: Sequence[str]) -> str:
     """
     if not unreplayed_workloads:
         return ""
-    were, need = (
-        agreeing(len(unreplayed_workloads), "was", "were"),
-        agreeing(len(unreplayed_workloads), "needs", "need"),
-    )
+    were = agreeing(len(unreplayed_workloads), "was", "were")
+    need = agreeing(len(unreplayed_workloads), "needs", "need")
     return f", unless {first_few(unreplayed_workloads)}, which {were} not simulated, {need} the capacity"

@@ -89,7 +89,9 @@ def find_stranded_capacity(scheduler: Scheduler, pools: Pools, pending: Sequence
         rejections.append((typical_pod, dict(_iter_rejection_reasons(cycle))))
         reports.append(_build_typical_pods_report(view, pools, typical_pod, int(is_feasible.sum())))
 
-    is_stranded = ~is_usable & pools.workers & bool(reports)
+    is_stranded = ~is_usable & pools.workers
+    if not reports:  # without a replayed pod, every node would seem to be unusable
+        is_stranded[:] = False
     return StrandedCapacity(
         typical=tuple(reports),
         rooms=tuple(_iter_stranded_rooms(view, pools, is_stranded, rejections)),

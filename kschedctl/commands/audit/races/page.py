@@ -24,6 +24,12 @@ RACES_LEGEND = (
 )
 """The legend of the table with a row for each expiry."""
 
+EXPIRY_LEGEND = (
+    "cells: the share of double-booked pods, which a full node rejects; columns: the time after binding at which "
+    "assumed pods expire"
+)
+"""The legend of the table with a column for each expiry."""
+
 
 def build_races_page(report: Races, style: Style) -> Page:
     """Build the page: the recommendation, the share of double-booked pods, and the assumptions."""
@@ -85,7 +91,7 @@ def _build_expiry_table(results: Sequence[RaceResult]) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for (nodes, rate), row_results in groupby(results, key=lambda result: (result.nodes, result.pods_per_second)):
         rows.append((f"{nodes:,}", f"{rate:.3g}", *map(_format_share, row_results)))
-    return Table(columns, tuple(rows), "columns: the time after binding at which an assumed pod expires")
+    return Table(columns, tuple(rows), EXPIRY_LEGEND)
 
 
 def _format_share(result: RaceResult) -> Marked:

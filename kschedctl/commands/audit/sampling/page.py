@@ -147,13 +147,17 @@ def _group_equal_points(profile: SampledProfile) -> list[list[SamplingPoint]]:
     """Group neighbouring points of the curve that differ only in their percentage. A marked point stays alone."""
     groups: list[list[SamplingPoint]] = []
     for point in profile.curve:
-        group = groups[-1] if groups else []
-        is_any_marked = any(_list_percentage_marks(member, profile) for member in (point, *group[:1]))
-        if group and not is_any_marked and _build_percentage_cells(group[0]) == _build_percentage_cells(point):
-            group.append(point)
+        if groups and _can_share_row(groups[-1][0], point, profile):
+            groups[-1].append(point)
         else:
             groups.append([point])
     return groups
+
+
+def _can_share_row(first: SamplingPoint, second: SamplingPoint, profile: SampledProfile) -> bool:
+    """Return whether neither point is marked and both have the same cells apart from the percentage."""
+    is_any_marked = any(_list_percentage_marks(point, profile) for point in (first, second))
+    return not is_any_marked and _build_percentage_cells(first) == _build_percentage_cells(second)
 
 
 def _build_percentage_row(points: list[SamplingPoint], profile: SampledProfile) -> tuple[Cell, ...]:

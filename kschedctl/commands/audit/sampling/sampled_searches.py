@@ -198,7 +198,8 @@ def _iter_distinct_pending_pods(scheduler: Scheduler) -> Iterator[tuple[Pod, int
         if pod.spec.scheduling_gates:
             continue
         pods_by_info.setdefault(columns.get_info_number(columns.index[pod.key]), []).append(pod)
-    return ((pods[0], len(pods)) for pods in pods_by_info.values())
+    for pods in pods_by_info.values():
+        yield pods[0], len(pods)
 
 
 def _iter_distinct_running_pods(scheduler: Scheduler) -> Iterator[tuple[Pod, int]]:

@@ -221,7 +221,7 @@ API_UNKNOWN_FIELD = Rule(
     "api-unknown-field",
     ERROR,
     find_unrecognized_fields,
-    summary="A field that is misspelled or in the wrong place, so that its kind does not have it",
+    summary="A misspelled or misplaced field, which the kind does not have",
     why="kubectl apply rejects the object. Without strict validation, the API server silently drops the field.",
     fix="Correct the field's name or place, or remove the field",
     source="https://kubernetes.io/docs/reference/using-api/api-concepts/#setting-the-field-validation-level",

@@ -54,7 +54,7 @@ API_IMMUTABLE = Rule(
     ERROR,
     find_immutable_field_changes,
     summary="A change to an immutable field of an existing object",
-    why="kubectl apply and helm upgrade fail. Compared are classes, claims, the selectors of workloads, and the "
+    why="kubectl apply and helm upgrade fail. The rule compares classes, claims, the selectors of workloads, and the "
     "volumeClaimTemplates of StatefulSets.",
     fix="Keep the current value, or recreate the object",
     source="Validate…Update in pkg/apis/{apps,batch,core,scheduling,storage}/validation/validation.go (v1.36)",

@@ -448,7 +448,7 @@ PC_NO_QUOTA = Rule(
     NOTE,
     find_highest_classes_without_quota,
     summary="No ResourceQuota limits the use of the highest PriorityClass",
-    why="Anyone who may create pods may choose the highest class and preempt other pods. Checked only if "
+    why="Anyone who can create pods can choose the highest class and preempt other pods. Checked only if "
     "ResourceQuotas are among the manifests.",
     fix="In each tenant's namespace, limit the use of the class with a ResourceQuota whose scopeSelector matches that "
     "PriorityClass",

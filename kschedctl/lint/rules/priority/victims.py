@@ -148,7 +148,7 @@ PC_PDB_NOT_GUARANTEE = Rule(
     "pc-pdb-not-guarantee",
     NOTE,
     find_budgets_of_first_victims,
-    summary="A PodDisruptionBudget for pods of the lowest priority, which it does not protect from preemption",
+    summary="A PodDisruptionBudget for lowest-priority pods, which preemption can evict despite the budget",
     why="Preemption evicts pods of the lowest priority first. It tries to respect PodDisruptionBudgets, but violates "
     "them if nothing else makes room.",
     fix="Give pods that must not be preempted a higher priority",

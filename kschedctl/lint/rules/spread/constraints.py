@@ -281,7 +281,8 @@ TS_MLK_WITHOUT_SELECTOR = Rule(
     ERROR,
     find_invalid_match_label_keys,
     summary="matchLabelKeys without labelSelector, with a key that is also in labelSelector, or with an invalid key",
-    why="The API server rejects the pods. If a key is in both fields, it still accepts the workload, but not its pods.",
+    why="The API server rejects the pods. If a key is in both fields, the API server still accepts the workload, but "
+    "not its pods.",
     fix="Add a labelSelector without the keys in matchLabelKeys",
     source=f"{doc.SPREAD}; {doc.VALIDATION}: ValidateMatchLabelKeysAndMismatchLabelKeys (v1.36)",
 )

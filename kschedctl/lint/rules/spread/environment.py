@@ -170,7 +170,7 @@ TS_INCONSISTENT_GROUP = Rule(
     WARNING,
     find_inconsistent_constraints,
     summary="Workloads with different spread constraints that select each other's pods",
-    why="One workload keeps the skew within its limit, and the other pushes it over.",
+    why="One workload keeps the skew within its limit, and the other pushes the skew over the limit.",
     fix="Give both workloads the same constraints, or narrow their selectors",
     source=f"{doc.SPREAD}#consistency",
 )

@@ -58,11 +58,10 @@ class Budgets:
         """
         number = self.view.pods.get_info_number(position)
         if number not in self._protecting_by_info:
-            labelled = bool(self.view.pods.infos[number].labels)
+            has_labels = bool(self.view.pods.infos[number].labels)
+            budgets = self._list_budgets_selecting_info(number) if has_labels else []
             self._protecting_by_info[number] = tuple(
-                name
-                for name in self._list_budgets_selecting_info(number)
-                if labelled and not self._get_selector(name).selects_everything
+                name for name in budgets if not self._get_selector(name).selects_everything
             )
         return self._protecting_by_info[number]
 
