@@ -42,8 +42,6 @@ ALTERNATIVES_SHOWN = 3
 MODEL_PREFIX = "like "
 """The start of an alternative that is another node to model a new node on."""
 HOSTNAME_PREFIX = "kubernetes.io/hostname="
-TOPOLOGY_PREFIXES = ("topology.", HOSTNAME_PREFIX)
-"""The starts of alternatives that are topology labels of nodes."""
 
 
 def build_best_fix(remedies: Sequence[Remedy], style: Style) -> Page:
@@ -160,14 +158,14 @@ def build_fix_lines(
     """
     lines: list[Cell] = [*facts] if facts else [Marked(f"result: {describe_fix_effect(remedy)}", Tone.FAINT)]
     if remedy.alternatives:
-        are_places = all(text.startswith(TOPOLOGY_PREFIXES) for text in remedy.alternatives)
-        works = "also works in" if are_places else "also works with"
-        lines.append(Marked(f"{works}: {describe_alternatives(remedy.alternatives)}", Tone.FAINT))
+        lines.append(Marked(f"also works with: {describe_alternatives(remedy.alternatives)}", Tone.FAINT))
     lines += _iter_gain_and_drawbacks(remedy)
     if not facts:
         lines.append(Marked(f"who: {TEAMS[remedy.by]} team", Tone.FAINT))
     if remedy.edits:
         lines.append(f"in the manifest: {'; '.join(remedy.edits)}")
+    if remedy.manifests and not (with_manifests or style.patches):
+        lines.append("the manifest to complete is printed by kschedctl remedies")
     blocks: list[Block] = [paragraph(Marked(f"{number}", Tone.STRONG), remedy.summary), Bullets(tuple(lines))]
     if with_commands:
         blocks += map(Command, chain_commands(remedy.commands))

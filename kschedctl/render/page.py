@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from kschedctl.render.plots.plot import Plot
 from kschedctl.reports.columns import Column, Tone
-from kschedctl.text.counts import counted, first_few
+from kschedctl.text.counts import agreeing, counted, first_few
 
 
 class Marked(NamedTuple):
@@ -202,20 +202,25 @@ def find_plots(page: Page) -> tuple[Plot, ...]:
 
 
 def limit_rows(
-    rows: Sequence[Row], limit: int | None, how: str = "--each-node shows all"
+    rows: Sequence[Row], limit: int | None, how: str = "--each-node shows all", noun: str = ""
 ) -> tuple[tuple[Row, ...], str]:
     """Return the first rows, and a note on how many more there are.
 
-    All rows are returned if only a few would be left out. `how` says how to see all rows.
+    All rows are returned if only a few would be left out. `how` says how to see all rows. `noun` names a row where
+    the note could be read as counting something else, such as in a cell of a table.
     """
     if limit is None or len(rows) <= limit + limit // 5:
         return tuple(rows), ""
-    return tuple(rows[:limit]), f"… {len(rows) - limit:,} more, {how}"
+    number = len(rows) - limit
+    more = f"more {agreeing(number, noun, f'{noun}s')}" if noun else "more"
+    return tuple(rows[:limit]), f"… {number:,} {more}, {how}"
 
 
-def limit_rows_by_style(rows: Sequence[Row], style: Style, limit: int | None) -> tuple[tuple[Row, ...], str]:
+def limit_rows_by_style(
+    rows: Sequence[Row], style: Style, limit: int | None, noun: str = ""
+) -> tuple[tuple[Row, ...], str]:
     """Return the first rows, and a note on how many more there are. `-o wide` returns all rows."""
-    return limit_rows(rows, None if style.wide else limit, "-o wide shows all")
+    return limit_rows(rows, None if style.wide else limit, "-o wide shows all", noun)
 
 
 VERDICT_NAMES = {

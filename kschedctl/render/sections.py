@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 from kschedctl.render.page import (
     Bullets,
@@ -139,7 +139,23 @@ def build_interruption_line(interrupted: bool, description: str = "a partial res
     return (paragraph(Marked("Interrupted:", Tone.WARNING), description),) if interrupted else ()
 
 
-REPLAYED = "Next (verified by replay: after this, every pod gets a node)"
+def build_remedy_title(condition: str) -> str:
+    """Build the title above the next command, if replay verified that every pod gets a node under the condition."""
+    return f"Next (verified by replay: {condition}, every pod gets a node)"
+
+
+def build_added_nodes_title(scenario: Mapping[str, Any]) -> str:
+    """Build the title above the `whatif` command of the scenario, which adds enough nodes for every pod.
+
+    >>> build_added_nodes_title({"steps": [{"addNodes": {"like": "n1", "count": 2}}, {"drain": {"nodes": ["n1"]}}]})
+    'Next (verified by replay: with 2 more nodes like n1, every pod gets a node)'
+    """
+    additions = [step["addNodes"] for step in scenario["steps"] if "addNodes" in step]
+    nodes = [
+        f"{counted(addition['count'], 'more node' if index == 0 else 'node')} like {addition['like']}"
+        for index, addition in enumerate(additions)
+    ]
+    return build_remedy_title(f"with {join_words(nodes)}" if nodes else "with the steps below")
 
 
 def build_data_warning(volumes: Iterable[PinnedVolume]) -> Page:

@@ -123,8 +123,8 @@ class PendingLeftOut(Document, frozen=True):
 
         Return () if there are none.
 
-        >>> PendingLeftOut(9, nominated=("d/p",)).describe()[0].partition(": ")[2]
-        'none of them fits even now, but 1 of them has a nominated node and may take the room there first (d/p)'
+        >>> PendingLeftOut(9, nominated=("d/p",)).describe()[0].partition(", but ")[2]
+        '1 of them has a nominated node and may take room on it before displaced pods do (d/p)'
         >>> PendingLeftOut(9, ("d/p",), preempting=("d/q", "d/r")).describe()[0].partition(", but ")[2]
         '1 of them fits now and may take the room first (d/p), and 2 of them get a node by preemption (d/q, d/r)'
         """
@@ -144,12 +144,14 @@ class PendingLeftOut(Document, frozen=True):
             clauses.append(f"{gets} by preemption ({first_few(self.preempting)})")
         if self.nominated:
             has = self._agree_with_pods(self.nominated, "has a nominated node", "have nominated nodes")
-            clauses.append(f"{has} and may take the room there first ({first_few(self.nominated)})")
+            on_it = agreeing(len(self.nominated), "on it before displaced pods do", "on them before displaced pods do")
+            clauses.append(f"{has} and may take room {on_it} ({first_few(self.nominated)})")
         if self.fitting:
             return (f"{left_out}, but {', and '.join(clauses)}",)
         no_fit = "it does not fit" if self.pods == 1 else "none of them fits"
         exceptions = f", but {', and '.join(clauses)}" if clauses else ""
-        return (f"{left_out}: {no_fit} even now{exceptions}",)
+        now = "right now" if clauses else "even now"
+        return (f"{left_out}: {no_fit} {now}{exceptions}",)
 
     def _agree_with_pods(self, pods: Sequence[str], singular: str, plural: str) -> str:
         """Return the predicate in the form that agrees with the pods, after the number of these pods or "it".

@@ -194,7 +194,7 @@ SHARED_REASON_WORDS = {
     "node(s) didn't have free ports for the requested pod ports": "host ports are taken",
     "node(s) didn't match pod topology spread constraints": "spread constraints would be violated",
     "node(s) didn't match pod affinity rules": "no pod matches the required pod affinity",
-    "node(s) didn't match pod anti-affinity rules": "nodes run pods that the anti-affinity excludes",
+    "node(s) didn't match pod anti-affinity rules": "nodes already run pods that the pod's anti-affinity excludes",
     "node(s) didn't satisfy existing pods anti-affinity rules": "nodes run pods with anti-affinity to the pod",
     "node(s) didn't match PersistentVolume's node affinity": "nodes cannot access the volumes",
     "Too many pods": "nodes are full of pods",

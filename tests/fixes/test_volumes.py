@@ -113,8 +113,8 @@ CASES: dict[str, tuple[list[Json], dict[str, str]]] = {
         [build_node("n1"), CSI, DRIVER_WITH_POOLS, build_pool("p", "4Gi", "a"), build_claim(of="csi")],
         {
             "RaiseCapacity": (
-                "Add storage behind CSIStorageCapacity kube-system/p of class csi: the claim needs 10Gi, but only "
-                "4Gi is published"
+                "Add capacity to the storage that CSIStorageCapacity kube-system/p of class csi describes: the claim "
+                "needs 10Gi, but only 4Gi is available"
             ),
             "SmallerClaim": "Recreate claim d/data with 4Gi instead of 10Gi",
         },

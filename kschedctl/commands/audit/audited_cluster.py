@@ -13,7 +13,7 @@ from kschedctl.sources.metrics.catalogue import MetricsReading
 
 NO_TIMES = UnknownKind(
     "Age",
-    "are not judged, since it is not known when the cluster was read (specify the time, such as --now "
+    "are not judged, because the time at which the cluster was read is unknown (specify it, such as --now "
     "2026-05-06T09:12:00Z)",
     VERDICT,
 )

@@ -34,7 +34,7 @@ from kschedctl.reports.unknown import Basis, UnknownKind
 from kschedctl.text.counts import counted
 
 QUEUES = {
-    "unknown": "with a node that fits now (queue unknown)",
+    "unknown": "in an unknown queue although a node fits",
     "activeQ": "to be tried next",
     "backoffQ": "backing off",
     "unschedulable": "in unschedulablePods",

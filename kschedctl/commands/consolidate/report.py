@@ -28,7 +28,7 @@ class RemovableNode(Document, frozen=True):
 
     node: Annotated[str, Column("node", keep=True)]
     pool: Annotated[str, Column(keep=True, words=NO_POOL)]
-    pods: Annotated[int, Column("pods move")]
+    pods: Annotated[int, Column("pods to move")]
     offers: Annotated[dict[str, int], Column("saves")]
     """The node's allocatable resources."""
     price: Annotated[float | None, Column("price/h", form=".3g")] = None
@@ -160,7 +160,9 @@ class NodeConsolidation(Report, frozen=True):
             number = len(needed_nodes)
             needed = counted(number, "other node" if self.removable else "node")  # cordoned nodes are not checked
             are = agreeing(number, "is", "are")
-            text += f"; {needed} {are} kept for pending pods ({first_few(needed_nodes)})"
+            text += (
+                f"; {needed}{self._describe_unchecked(number)} {are} kept for pending pods ({first_few(needed_nodes)})"
+            )
         text += self._describe_need_for_nodes()
         if self.cordoned_empty and not self.has_unread_pods:
             names = join_first_few(self.cordoned_empty)
@@ -171,6 +173,16 @@ class NodeConsolidation(Report, frozen=True):
             were = agreeing(self.tried, "was", "were")
             text += f"; {self.tried:,} of {counted(self.candidates, 'candidate')} {were} tried"
         return text
+
+    def _describe_unchecked(self, needed: int) -> str:
+        """Describe how many of the nodes needed by pending pods were not checked, as cordoned nodes, or return ""."""
+        unchecked = len(self.staying) + len(self.removable) - self.tried
+        if not self.complete or not self.tried or not 0 < unchecked <= needed:
+            return ""
+        if unchecked == needed:
+            return agreeing(needed, ", which is cordoned and was not checked,", ", all cordoned and not checked,")
+        are = agreeing(unchecked, "is cordoned and was not checked", "are cordoned and were not checked")
+        return f", {unchecked:,} of which {are},"
 
     def _describe_need_for_nodes(self) -> str:
         """Describe how many pods of nodes that are not ready need the remaining nodes, as the end of a sentence."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kschedctl.commands.drain.report import NUMBER_DESCRIPTIONS, Drain
 from kschedctl.render.page import Bullets, Cell, Command, Marked, Page, Style, paragraph, section
 from kschedctl.render.sections import (
-    REPLAYED,
+    build_added_nodes_title,
     build_caveats,
     build_data_warning,
     build_headroom_section,
@@ -15,6 +15,7 @@ from kschedctl.render.sections import (
     build_pods_before_and_after,
     build_pods_section,
     build_preempted_section,
+    build_remedy_title,
     build_runs_section,
     build_tried_orders_section,
     build_unplaced_section,
@@ -23,6 +24,7 @@ from kschedctl.render.tables import build_struct_table
 from kschedctl.render.unseen_pods import build_not_created_section
 from kschedctl.reports.columns import Tone
 from kschedctl.reports.unknown import describe_doubt
+from kschedctl.text.counts import agreeing, join_first_few
 
 LOST_INDEXES = "Lost: their Job does not retry their index"
 LOST = "Lost: no controller recreates them, and kubectl evicts them only with --force"
@@ -70,10 +72,11 @@ def build_page(report: Drain, style: Style) -> Page:
 def _choose_next_title(report: Drain) -> str:
     """Return the title of the section with the command to go on with."""
     if report.drain_first:
-        return REPLAYED
+        are = agreeing(len(report.drain_first), "is", "are")
+        return build_remedy_title(f"if {join_first_few(report.drain_first)} {are} drained first")
     if report.unfit_in_budgets:
         return WITH_NODE_FOR_WAITING_POD
-    return REPLAYED if report.remedy else WITH_PENDING_PODS
+    return build_added_nodes_title(report.remedy) if report.remedy else WITH_PENDING_PODS
 
 
 def _build_harm_lines(report: Drain) -> Page:

@@ -179,7 +179,7 @@ def _build_headline_lines(group: PendingGroup, style: Style) -> tuple[Cell, ...]
         distinct_members.setdefault(member.headline, member)
     if len(distinct_members) == 1:
         return (Marked(f"{verdict}{group.members[0].headline}", tone),)
-    shown, note = limit_rows_by_style(list(distinct_members.values()), style, ANSWERS_SHOWN)
+    shown, note = limit_rows_by_style(list(distinct_members.values()), style, ANSWERS_SHOWN, "reason")
     lines = (_build_pod_line(member, group.cause) for member in shown)
     return (Marked(f"{verdict}{put_reason_in_plain_words(group.cause)}", tone), *lines, Marked(note, Tone.FAINT))
 

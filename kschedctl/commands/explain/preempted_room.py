@@ -93,7 +93,7 @@ def _add_rivals(scheduler: Scheduler, pod: Pod, report: Explanation, rivals: tup
     assert report.preemption is not None
     preemption = replace(report.preemption, rivals=rivals)
     updated = replace(report, preemption=preemption)
-    text = f"Waiting for the victims does not help: {describe_rivals_for_node(preemption)}"
+    text = f"Free more room for the pod: once the victims are gone, {describe_rivals_for_node(preemption)}"
     return replace(
         updated,
         headline=build_full_headline(updated, pod, scheduler),

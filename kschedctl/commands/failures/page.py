@@ -19,7 +19,7 @@ from kschedctl.render.page import (
 from kschedctl.render.plots.plot import Plot, build_bar_plot, differ_in_total
 from kschedctl.render.sections import (
     PODS,
-    REPLAYED,
+    build_added_nodes_title,
     build_caveats,
     build_data_warning,
     build_next_section,
@@ -93,7 +93,7 @@ def _build_worst_failure_sections(worst: Failure, report: Failures, style: Style
 def _choose_next_title(report: Failures) -> str:
     """Return the title of the section with the `whatif` command, which includes pending pods, unlike this report."""
     if report.remedy:
-        return REPLAYED
+        return build_added_nodes_title(report.remedy)
     pending = ", including pending pods" if report.pending_left_out.pods else ""
     return f"Next (simulate the worst loss and show what happens to each pod{pending})"
 

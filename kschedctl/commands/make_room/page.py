@@ -64,7 +64,9 @@ def build_moves_sections(report: MakeRoom, style: Style) -> Page:
 def _build_outage_warnings(report: MakeRoom) -> Page:
     """Build a warning for each move of the only running pod of a workload."""
     only_pod_moves = (move for move in report.moves if move.is_only_pod)
-    return tuple(paragraph(Marked("Outage:", Tone.WARNING), move.outage_sentence) for move in only_pod_moves)
+    return tuple(
+        paragraph(Marked("Outage during the moves:", Tone.WARNING), move.outage_sentence) for move in only_pod_moves
+    )
 
 
 def _build_fitting_pods_table(report: MakeRoom, style: Style) -> Page:

@@ -273,7 +273,7 @@ class MakeRoom(Report, frozen=True):
     def _describe_failed_search(self) -> tuple[str, str]:
         """Return the verdict of a search without a plan, and a sentence on why there is none."""
         if self.searched and not self.searched.complete and (self._is_hopeless or not self.shortages):
-            return ("No room found so far:", self._describe_incomplete_search(self.searched))
+            return ("No room found yet for", self._describe_incomplete_search(self.searched))
         if self._is_hopeless:
             why = "no node takes it, whichever pods move"
         elif self.shortages:
@@ -295,7 +295,7 @@ class MakeRoom(Report, frozen=True):
     def _describe_incomplete_search(self, searched: SearchedPlans) -> str:
         """Describe how far a search came that ended before all plans were tried."""
         if searched.plans:
-            why = f"no plan tried so far makes room for {self._unplaced_pods_text}"
+            why = f"no plan tried makes room for {self._unplaced_pods_text}"
         else:
             why = f"no plan of up to {counted(searched.max_moves, 'move')} was found that could make room"
         if self.ended_at_limit:

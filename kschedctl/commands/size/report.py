@@ -161,13 +161,10 @@ class NodeSizing(Report, frozen=True):
         """Describe a lower bound that counts pods that the best set leaves out, to append, or return ""."""
         if not self.nodes or not self.leaves_out_placeable_pods:
             return ""
-        number = int(self.bound)
-        if self.price is None:
-            bound = f"{counted(number, 'node')} {agreeing(number, 'is', 'are')}"
-        else:
-            bound = f"{format_price(self.bound)} an hour is"
-        pods = counted(self.bound_pods, "pod that fits", "pods that fit")
-        return f". At least {bound} needed for the requests of the {pods} on an empty node"
+        bound = counted(int(self.bound), "node") if self.price is None else f"{format_price(self.bound)} an hour"
+        pods = counted(self.bound_pods, "pod")
+        subject = f"The requests of all {pods}" if self.bound_pods == self.pods else f"The requests of the other {pods}"
+        return f". {subject} alone need at least {bound}"
 
     @property
     def leaves_out_placeable_pods(self) -> bool:
@@ -210,6 +207,9 @@ class NodeSizing(Report, frozen=True):
         text = ""
         if self.never:
             text += f"; {counted(self.homeless, 'pod')} {agreeing(self.homeless, 'gets', 'get')} no node"
+        too_large = self.pods - self.bound_pods
+        if self.nodes and self.leaves_out_placeable_pods and too_large:
+            text += f", {too_large:,} of which {agreeing(too_large, 'fits', 'fit')} on no empty node"
         if self.not_created:
             text += f"; not created: {describe_not_created(self.not_created)}"
         return text
@@ -241,7 +241,7 @@ class NodeSizing(Report, frozen=True):
             return ""
         share = f"{nodes:,} of {self.nodes:,} nodes are in zone {zone}"
         effect = "so losing it may leave pods without a node"
-        return f"{share}, {effect} (--keep-zone-loss chooses nodes for which this is ruled out)"
+        return f"{share}, {effect} (--keep-zone-loss chooses nodes on which all pods still fit without any one zone)"
 
     @property
     def choice_warning(self) -> str:

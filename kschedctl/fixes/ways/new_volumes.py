@@ -385,9 +385,10 @@ def _build_storage_pool_enlargement_fix(class_name: str, pool: StoragePool, size
         text += f", since the claim needs {size}"
     else:
         published = capacity.capacity if capacity.maximum_volume_size is None else capacity.maximum_volume_size
-        available = "no capacity" if published is None else f"only {published}"
+        available = "none" if published is None else f"only {published}"
         text = (
-            f"add storage behind CSIStorageCapacity {pool_text}: the claim needs {size}, but {available} is published"
+            f"add capacity to the storage that CSIStorageCapacity {pool_text} describes: the claim needs {size}, but "
+            f"{available} is available"
         )
     return Fix(
         kind=FixKind.RAISE_CAPACITY,

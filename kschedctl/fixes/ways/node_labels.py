@@ -41,7 +41,7 @@ KEY_SIMILARITY = 0.8
 """The minimum similarity (0 to 1) at which a label key stands for an unknown key. Keys are longer than values."""
 MIN_LENGTH = 3
 """Minimum length of a word that may be an abbreviation or have swapped letters."""
-ANYWHERE = "the pod may be placed on nodes that its current rules exclude"
+ANYWHERE = "the pod may run on nodes that its nodeSelector or node affinity excludes now"
 NUMBER_SUFFIX = re.compile(r"(?:[0-9]+|(?<=[-_.])[a-z0-9]{1,2})$", re.IGNORECASE)
 """The ends of names that tell things of one kind apart, as in zone-a and node12."""
 

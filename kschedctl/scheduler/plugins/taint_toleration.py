@@ -268,13 +268,13 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
 
     def iter_waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
         """Yield a description of each change that moves a rejected pod back to the queue."""
-        tolerable = "a node is added that has no NoSchedule or NoExecute taint that the pod does not tolerate"
+        tolerable = "a node is added whose NoSchedule and NoExecute taints the pod tolerates"
         tolerations = (toleration for toleration in info.spec.tolerations if toleration.key not in DEFAULT_TOLERATIONS)
         tolerated = [toleration.key or "everything" for toleration in tolerations]
         if tolerated:
             tolerable += f" (it tolerates {join_words(tolerated)})"
         yield WakeTrigger(NODE, ADD, tolerable)
-        last_taint_removed = "a node loses its last NoSchedule or NoExecute taint that the pod does not tolerate"
+        last_taint_removed = "a node loses its last untolerated NoSchedule or NoExecute taint"
         yield WakeTrigger(NODE, ActionType.UPDATE_NODE_TAINT, last_taint_removed)
         yield WakeTrigger(POD, ActionType.UPDATE_POD_TOLERATION, "the pod's tolerations change")
 

@@ -38,6 +38,7 @@ from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.plugins.helper.signing import sign_volumes
 from kschedctl.scheduler.plugins.helper.volumes.hints import (
     LOOK_AT_CLAIM,
+    describe_claim_creation,
     describe_claims,
     is_schedulable_after_named_claim_change,
     iter_claim_dependencies,
@@ -226,7 +227,7 @@ class VolumeRestrictions(DeclaredPlugin[RestrictionState, None]):
         claims = describe_claims(info, ephemeral=False)
         freed = f"a pod in namespace {info.namespace} that uses claim {claims} or one of its disks leaves its node"
         yield WakeTrigger(POD, DELETE, freed)
-        yield WakeTrigger("PersistentVolumeClaim", ADD, f"claim {claims} is created")
+        yield WakeTrigger("PersistentVolumeClaim", ADD, describe_claim_creation(info, view, ephemeral=False))
         yield WakeTrigger(NODE, ADD, "a node is added")
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment:

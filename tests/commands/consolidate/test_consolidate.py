@@ -593,7 +593,7 @@ def test_only_node_for_a_pending_pod_is_kept_even_if_empty() -> None:
     assert {kept.node: kept.lets_run for kept in report.staying} == {"n1": (), "n2": ("d/big",), "n3": ("d/held",)}
     assert report.staying[-1].why == "1 pending pod waits for room here and cannot run on any other node: d/held"
     assert (list_removed_nodes(report), report.cordoned_empty, report.not_tried) == ([], ("n4",), {})
-    kept_nodes = "2 nodes are kept for pending pods (n2, n3)"
+    kept_nodes = "2 nodes, 1 of which is cordoned and was not checked, are kept for pending pods (n2, n3)"
     assert f"{kept_nodes}; only n4, which is cordoned and empty, can be removed" in str(report)
 
 

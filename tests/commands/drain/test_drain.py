@@ -812,7 +812,8 @@ def test_pending_pods_that_only_preempt_do_not_fit_now() -> None:
     )
     (text,) = drain(Cluster.from_objects([*objects[:4], objects[-1]]), ["n1"]).pending_left_out.describe()
     assert text == (
-        "1 pending pod was left out of the simulation: it does not fit even now, but it gets a node by preemption (d/p)"
+        "1 pending pod was left out of the simulation: it does not fit right now, but it gets a node by preemption "
+        "(d/p)"
     )
 
 

@@ -434,8 +434,8 @@ def test_pending_pods_with_a_nominated_node_may_take_the_room() -> None:
     report = failures(Cluster.from_objects([*build_zones(3), closed, *ending, nominated, hopeless, gone]))
     assert report.pending_left_out == PendingLeftOut(3, (), ("d/q",))
     text = (
-        "3 pending pods were left out of the simulation: none of them fits even now, but 1 of them has a nominated "
-        "node and may take the room there first (d/q)"
+        "3 pending pods were left out of the simulation: none of them fits right now, but 1 of them has a nominated "
+        "node and may take room on it before displaced pods do (d/q)"
     )
     for output in ("table", "brief", "markdown", "html"):
         assert text in RENDERERS[output](report, Style(width=240))

@@ -446,7 +446,7 @@ def test_answer_says_if_it_is_certain_that_nothing_helps(monkeypatch: pytest.Mon
     report = search_room(objects)
     assert report.searched is not None
     assert not report.searched.complete
-    assert report.build_headline_parts()[0] == "No room found so far:"
+    assert report.build_headline_parts()[0] == "No room found yet for"
     objects = [
         build_node("n1"),
         build_node("n2"),

@@ -66,7 +66,7 @@ def test_search_that_ran_out_of_time_is_undecided(run: Run, write: Write, monkey
     monkeypatch.setattr("kschedctl.commands.make_room.search.PlanSearch._raise_if_limit_reached", _run_out_of_time)
     code, out, _ = run("make-room", "new", "-f", write(*build_cluster(), build_pod("new", "3")), "--brief")
     assert code == 5
-    assert out.startswith("No room found so far: default/new – the search stopped at its limit of replays, and no plan")
+    assert out.startswith("No room found yet for default/new – the search stopped at its limit of replays, and no plan")
 
 
 def _run_out_of_time(search: PlanSearch) -> None:
@@ -141,7 +141,7 @@ def test_jobs_of_a_live_cluster_are_read(run: Run, tmp_path: Path, words: tuple[
 
 
 @pytest.mark.parametrize(
-    ("plans", "sentence"), [(0, "no plan of up to 3 moves was found"), (2, "no plan tried so far")]
+    ("plans", "sentence"), [(0, "no plan of up to 3 moves was found"), (2, "no plan tried makes")]
 )
 def test_no_plan_is_called_tried_if_none_was(plans: int, sentence: str) -> None:
     searched = SearchedPlans(3, plans, nodes=1, movable=2, complete=False)

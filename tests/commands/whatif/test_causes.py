@@ -134,7 +134,9 @@ def test_waiting_does_not_help_if_a_pod_of_higher_priority_takes_the_room() -> N
     victims = ("batch/batch-low-5bcf64775b-8d4ns", "batch/batch-low-5bcf64775b-mlm96")
     assert (report.preemption.terminating, report.preemption.rivals) == (victims, ("lab/p23-never",))
     assert ") to terminate on w9, but lab/p23-never takes w9 first" in report.headline
-    assert report.advice[0].text == "Waiting for the victims does not help: lab/p23-never takes w9 first"
+    assert (
+        report.advice[0].text == "Free more room for the pod: once the victims are gone, lab/p23-never takes w9 first"
+    )
     assert kschedctl.explain(CLUSTER, key, remedies=True).headline == report.headline
 
     # Lists of all pods, fixes and the audit say the same

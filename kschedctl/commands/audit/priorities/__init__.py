@@ -161,7 +161,7 @@ VICTIMS = AuditRule(
     NOTE,
     "If the tier grows, pods of other tiers are evicted",
     "More pods of the tier fit only if others are evicted. Each victim stops within its grace period.",
-    "Reserve room for the tier: add nodes, or placeholder pods of negative priority that are evicted first",
+    "Reserve room for the tier: add nodes, or placeholder pods with a negative priority that are evicted first",
 )
 EXPOSED = AuditRule(
     "audit-priorities-exposed",

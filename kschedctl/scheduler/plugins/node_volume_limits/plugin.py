@@ -40,7 +40,7 @@ from kschedctl.scheduler.plugins.helper.volumes.csi_migration import (
 )
 from kschedctl.scheduler.plugins.helper.volumes.hints import (
     CLAIM_KINDS,
-    describe_claims,
+    describe_claim_creation,
     is_schedulable_after_any_claim_change,
     iter_claim_dependencies,
 )
@@ -268,7 +268,7 @@ class NodeVolumeLimits(DeclaredPlugin):
         yield WakeTrigger("CSINode", ADD, "a CSINode is added")
         yield WakeTrigger("CSINode", UPDATE, "a driver's volume limit on a node is raised (CSINode)")
         yield WakeTrigger("VolumeAttachment", DELETE, "a volume is detached from a node")
-        yield WakeTrigger("PersistentVolumeClaim", ADD, f"claim {describe_claims(info)} is created")
+        yield WakeTrigger("PersistentVolumeClaim", ADD, describe_claim_creation(info, view))
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment:
         """Return the sources of the pod's volumes as part of its signature."""

@@ -52,11 +52,11 @@ class EmptiestDomain(Detail, frozen=True):
         >>> EmptiestDomain("b").describe(0), EmptiestDomain("b", equally_empty=2).describe(0)
         ('the emptiest domain, b, has 0', 'the emptiest domains, b and 2 others, have 0')
         >>> EmptiestDomain("cp1", 0, "nodeTaintsPolicy", "cp1", "master:NoSchedule").describe(0)
-        'cp1 (taint master:NoSchedule) counts as empty because nodeTaintsPolicy is Ignore'
+        'cp1 has 0 and counts despite its taint master:NoSchedule, because nodeTaintsPolicy is Ignore'
         >>> EmptiestDomain("c", 1, "nodeTaintsPolicy", "n3", "sick:NoExecute").describe(2)
-        'c (taint sick:NoExecute of node n3) and 1 other domain count with 2 pods because nodeTaintsPolicy is Ignore'
+        'c and 1 other domain have 2 and count despite taint sick:NoExecute of n3, because nodeTaintsPolicy is Ignore'
         >>> EmptiestDomain("c", 0, "nodeAffinityPolicy", "n3").describe(0)
-        'c (the pod does not select node n3) counts as empty because nodeAffinityPolicy is Ignore'
+        'c has 0 and counts although the pod does not select node n3, because nodeAffinityPolicy is Ignore'
         """
         others = self.equally_empty
         if not self.policy:
@@ -64,18 +64,23 @@ class EmptiestDomain(Detail, frozen=True):
                 return f"the emptiest domains, {self.domain} and {counted(others, 'other')}, have {fewest}"
             return f"the emptiest domain, {self.domain}, has {fewest}"
 
-        domain = f"{self.domain} ({self._explain_first_node_rejection()})"
-        count = f"{domain} and {counted(others, 'other domain')} count" if others else f"{domain} counts"
-        role = f"with {counted(fewest, 'pod')}" if fewest else "as empty"
-        return f"{count} {role} because {self.policy} is Ignore"
+        if others:
+            count = f"{self.domain} and {counted(others, 'other domain')} have {fewest} and count"
+        else:
+            count = f"{self.domain} has {fewest} and counts"
+        return f"{count} {self._explain_first_node_rejection()}, because {self.policy} is Ignore"
 
     def _explain_first_node_rejection(self) -> str:
-        """Explain which taint keeps the pod off the domain's first node, or that the pod does not select this node."""
-        if not self.taint:
-            return f"the pod does not select node {self.node}"
-        if self.node == self.domain:
-            return f"taint {self.taint}"
-        return f"taint {self.taint} of node {self.node}"
+        """Name the taint of the domain's first node, or say that the pod does not select this node.
+
+        The text continues a clause that says that the domain, perhaps with others, counts.
+        """
+        is_single_node = self.node == self.domain and not self.equally_empty
+        if self.taint:
+            return f"despite its taint {self.taint}" if is_single_node else f"despite taint {self.taint} of {self.node}"
+        if self.equally_empty and self.node != self.domain:
+            return f"although the pod does not select node {self.node} in {self.domain}"
+        return f"although the pod does not select {'it' if is_single_node else f'node {self.node}'}"
 
 
 class TooSkewed(Fact, frozen=True):

@@ -227,6 +227,18 @@ def describe_claims(info: PodInfo, *, ephemeral: bool = True) -> str:
     return join_words([f"{info.namespace}/{volume.claim_name}" for volume in claim_volumes], "or") or "of the pod"
 
 
+def describe_claim_creation(info: PodInfo, view: Fork, *, ephemeral: bool = True) -> str:
+    """Describe the creation of a claim of the pod. If all its claims exist, it is their creation after a deletion.
+
+    If `ephemeral` is False, claims of ephemeral volumes are left out.
+    """
+    claims = get_listers(view).claims
+    claim_volumes = [volume for volume in iter_claim_volumes(info.pod) if ephemeral or not volume.ephemeral]
+    exist = claim_volumes and all((info.namespace, volume.claim_name) in claims for volume in claim_volumes)
+    created = "is deleted and created again" if exist else "is created"
+    return f"claim {describe_claims(info, ephemeral=ephemeral)} {created}"
+
+
 def describe_claim_changes(info: PodInfo, view: Fork, *, ephemeral: bool = True) -> str:
     """Describe the changes of the pod's claims that make the scheduler retry the pod.
 
