@@ -180,6 +180,28 @@ def test_new_nodes_are_reported_for_all_waiting_pods() -> None:
     assert "d/w3: pod didn't trigger scale-up: 1 Insufficient cpu" in shown
 
 
+def test_daemonset_pods_do_not_count_as_pods_on_new_nodes() -> None:
+    agent: Json = {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": {"name": "agent", "namespace": "d", "uid": "u"},
+    }
+    template = {"metadata": {"labels": {"app": "agent"}}, "spec": {"containers": [{"name": "c"}]}}
+    agent["spec"] = {"selector": {"matchLabels": {"app": "agent"}}, "template": template}
+    owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "agent", "uid": "u", "controller": True}
+    agent_pod: Json = {"kind": "Pod", "metadata": {"name": "agent-n", "namespace": "d", "ownerReferences": [owner]}}
+    agent_pod["spec"] = {"nodeName": "n", "containers": [{"name": "c"}]}
+    waiting: Json = {"kind": "Pod", "metadata": {"name": "w", "namespace": "d"}}
+    waiting["spec"] = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "3"}}}]}
+    waiting["status"] = {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}
+    objects = [build_node("n", "a"), build_filling_pod("n"), agent, agent_pod, waiting]
+    cluster = kschedctl.Cluster.from_objects(objects, assume_complete=True)
+    groups = [{"id": "g", "min": 0, "max": 3, "target": 1, "nodes": ["n"]}]
+    growth = simulate_node_growth(cluster, NOW, UserGroups(groups))
+    assert growth is not None
+    assert [(pool.new, pool.pods, pool.pod_names) for pool in growth.pools] == [(1, 1, ("d/w",))]
+
+
 def test_group_at_its_maximum_does_not_grow() -> None:
     report = report_pending_pods(1, ["3"])
     assert report.growth is not None
