@@ -17,7 +17,7 @@ from kschedctl.fixes.rollout_results import (
 )
 from kschedctl.fixes.trial.trials import RemedyTrial, apply_edits_to_cluster
 from kschedctl.replay.controllers.plan_change import ExistingPods
-from kschedctl.replay.edits import ObjectKey, add_or_replace_pods, change_pods
+from kschedctl.replay.edits import ObjectKey, add_or_replace_pods, change_pods, is_made_up
 from kschedctl.replay.settling import enable_pod_recreation
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
@@ -26,9 +26,9 @@ from kschedctl.scheduler.simulation.simulation import Simulation
 def replay_rollout(trial: RemedyTrial, manifest: Struct | None) -> RolloutResult | None:
     """Replay the rollout of the trial's changes, with the evictions that it causes.
 
-    If no other pod has the changed template, only the trial's preemptions are replayed. Return None if there are no
-    preemptions either. If the new pods cannot be created, the result's `harm` says why. `manifest` is the workload's
-    manifest, or None if only the cluster has the workload.
+    If the workload has no other pod, and no quota may deny its new one, only the trial's preemptions are replayed.
+    Return None if there are no preemptions either. If the new pods cannot be created, the result's `harm` says why.
+    `manifest` is the workload's manifest, or None if only the cluster has the workload.
     """
     if not trial.changes_workload and not trial.victims:
         return None
@@ -38,10 +38,13 @@ def replay_rollout(trial: RemedyTrial, manifest: Struct | None) -> RolloutResult
     cluster = apply_edits_to_cluster(trial.scheduler.cluster, edits, with_pods_and_nodes=True)
     old_pods = ExistingPods(cluster).find_workload_pods(*owner) if trial.changes_workload else []
     has_siblings = any(pod.key != trial.authored_pod.key for pod in old_pods)
-    if not has_siblings:
+    # A quota may deny the new pod of a single pod, too: a rollout may create it before it removes the old one
+    has_quotas = bool(cluster.list_in_namespace("resource_quotas", owner.namespace))
+    may_be_denied = has_quotas and any(not is_made_up(pod) for pod in old_pods)
+    if not has_siblings and not may_be_denied:
         return _replay_single_preemption(owner, trial, cluster) if trial.victims else None
 
-    from kschedctl.fixes.rollout_run import plan_and_run_rollout  # noqa: PLC0415 - only if other pods change
+    from kschedctl.fixes.rollout_run import plan_and_run_rollout  # noqa: PLC0415 - few changes
 
     return plan_and_run_rollout(owner, trial, old_pods, cluster, manifest)
 

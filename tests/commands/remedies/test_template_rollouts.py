@@ -120,6 +120,30 @@ def test_stuck_rollout_is_rejected() -> None:
     assert simulate_rollout(documents, changed).workloads[0].rollout == "stuck: 1 of 2 new pods runs, 1 old pod is left"
 
 
+@pytest.mark.parametrize("limit", ["1800m", "1900m"])
+def test_rollout_of_a_single_pod_needs_quota_for_old_and_new_pod(limit: str) -> None:
+    """A Deployment creates the new pod before it removes its only old one, so the quota has to allow both."""
+    quota = {
+        "kind": "ResourceQuota",
+        "metadata": {"name": "q", "namespace": "d"},
+        "spec": {"hard": {"requests.cpu": limit}},
+        "status": {"hard": {"requests.cpu": limit}, "used": {"requests.cpu": "1"}},
+    }
+    documents = [build_node("n1", cpu="900m"), build_replica("r"), quota]
+    changed = build_deployment(1)
+    changed["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "900m"
+    rolled_out = simulate_rollout(documents, changed).workloads[0].rollout
+    report = find_remedies(documents, "LowerRequest")
+    if limit == "1900m":
+        assert rolled_out == "complete"
+        assert [remedy.kinds for remedy in report.remedies] == [("LowerRequest",)]
+    else:
+        assert rolled_out == "stuck: 0 of 1 new pod run, 1 old pod is left"
+        assert report.remedies == ()
+        denial = "its pods cannot be created: exceeded quota: q, requested: requests.cpu=900m"
+        assert [line for line in report.impossible if denial in line]
+
+
 def test_change_with_fewer_running_pods_is_rejected() -> None:
     """The recreated Job fits the other pool with one of its three pods, and two run now."""
     documents = [build_node("n1", cpu="1"), build_node("q1", cpu="2")]
