@@ -7,7 +7,7 @@ pkg/scheduler/framework/plugins/volumebinding (v1.36).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -191,7 +191,7 @@ def _describe_volume_domain(affinity: VolumeNodeAffinity | None) -> str:
     return f"{label} {first_few(values)}"
 
 
-def describe_volumes_on_several_nodes(view: Fork, placed: Iterable[Position]) -> tuple[str, ...]:
+def describe_volumes_on_several_nodes(view: Fork, placed: Sequence[Position]) -> tuple[str, ...]:
     """Return a sentence for each claim of the placed pods that is used on several nodes but attached to only one.
 
     kube-scheduler does not check this: the attach-detach controller refuses to attach the volume to a second node.
@@ -201,7 +201,7 @@ def describe_volumes_on_several_nodes(view: Fork, placed: Iterable[Position]) ->
     pods = view.pods.objects
     keys = {
         (pods[position].metadata.namespace, volume.claim_name)
-        for position in placed
+        for position in _select_claim_users(view, placed)
         for volume in iter_claim_volumes(pods[position])
     }
     claims = {key for key in keys if key in listers.claims and _is_attached_to_one_node(listers, listers.claims[key])}
@@ -213,6 +213,20 @@ def describe_volumes_on_several_nodes(view: Fork, placed: Iterable[Position]) ->
         for (namespace, name), nodes in sorted(_find_nodes_by_claim(view, claims).items())
         if len(nodes) > 1
     )
+
+
+def _select_claim_users(view: Fork, placed: Sequence[Position]) -> list[Position]:
+    """Return the placed pods that use claims.
+
+    Only one pod per PodInfo is looked at, because pods with equal PodInfos all use claims or none of them does.
+    """
+    numbers = view.pods.info[np.array(placed, np.int64)]
+    numbers_with_claims = {
+        number for number in np.unique(numbers).tolist() if any(iter_claim_volumes(view.pods.infos[number].pod))
+    }
+    return [
+        position for position, number in zip(placed, numbers.tolist(), strict=True) if number in numbers_with_claims
+    ]
 
 
 def _find_nodes_by_claim(view: Fork, claims: Collection[tuple[str, str]]) -> dict[tuple[str, str], set[str]]:

@@ -34,7 +34,7 @@ TERMINATING = "Already terminating: kubectl drain waits until these pods are gon
 NOMINATED = "Pending pods nominated to these nodes: they lose the room that preemption made for them"
 STRANDED = "Pending pods that cannot run on any other node"
 UNPLACED_WITHOUT_BUDGETS = "Would fit nowhere else even if the budgets allowed their eviction"
-WITH_PENDING_PODS = "Next (first let the pending pods that fit get a node, then simulate this drain)"
+WITH_PENDING_PODS = "Next (simulate this drain together with the pending pods, which are scheduled first)"
 WITH_NODE_FOR_WAITING_POD = "Next (find a node for the pod that uses up the budget)"
 RETURNED = "Come back to the nodes, since they tolerate the cordon"
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from kschedctl.api.arrays import Position, find_distinct
+from kschedctl.api.arrays import Bools, Position, find_distinct
 from kschedctl.api.ownership import find_controller
 from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.report import CandidateReport, NoLowerPriority, PreemptionReport, VictimReport
@@ -22,7 +22,10 @@ from kschedctl.scheduler.engine.preemption.evaluator import (
     find_potential_nodes,
     find_preemption_plugins,
 )
-from kschedctl.scheduler.engine.preemption.victims import find_interchangeable_pods
+from kschedctl.scheduler.engine.preemption.victims import (
+    find_interchangeable_pods,
+    find_pods_with_equal_neighbours,
+)
 from kschedctl.scheduler.framework import Code, PluginError, PostFilterResult, Status
 from kschedctl.scheduler.plugins.default_preemption import DefaultPreemption, DefaultPreemptionArgs
 from kschedctl.snapshot.fork import Fork
@@ -50,13 +53,14 @@ def report_preemption(outcome: PostFilterOutcome, cycle: Cycle, cluster: Cluster
     # Upstream picks one of the tied nodes at random; without wanted candidates, no node is chosen
     chosen = min(tied) if choice and preemption.wanted else None
     jobs_by_tied_node = _find_failing_jobs(tied, preemption, cycle) if chosen is not None else {}
+    may_be_tied = find_pods_with_equal_neighbours(view, preemption.candidates.row)
     return PreemptionReport(
         asked=bool(called_plugins),
         plugin=plugin.name,
         eligible=preemption.eligible,
         why=preemption.why,
         candidates={
-            names[candidate.row]: _report_candidate(candidate, view, cycle.info.priority)
+            names[candidate.row]: _report_candidate(candidate, view, cycle.info.priority, may_be_tied)
             for candidate in preemption.candidates
         },
         tied=tied,
@@ -139,20 +143,25 @@ def _dry_run_preemption(plugin: PreemptionPlugin, cycle: Cycle) -> PostFilterRes
         return PostFilterResult(Status(Code.ERROR, (str(failure),)))
 
 
-def _report_candidate(candidate: Candidate, view: Fork, preemptor_priority: int) -> CandidateReport:
-    """Report on a candidate node: its victims, the violated PDBs, and groups of equally good victims."""
+def _report_candidate(candidate: Candidate, view: Fork, preemptor_priority: int, may_be_tied: Bools) -> CandidateReport:
+    """Report on a candidate node: its victims, the violated PDBs, and groups of equally good victims.
+
+    `may_be_tied` is a mask (P,) of the pods that may be as good victims as another pod of their node.
+    """
     return CandidateReport(
         victims=tuple(view.pods.objects.get_key(position) for position in candidate.victims),
         pdb_violations=candidate.pdb_violations,
         details=tuple(
             _build_victim_report(position, position in candidate.violating, view) for position in candidate.victims
         ),
-        ties=tuple(_iter_victim_ties(candidate, view, preemptor_priority)),
+        ties=tuple(_iter_victim_ties(candidate, view, preemptor_priority, may_be_tied)),
     )
 
 
-def _iter_victim_ties(candidate: Candidate, view: Fork, preemptor_priority: int) -> Iterator[tuple[str, ...]]:
-    """Yield the groups of interchangeable pods on the node that contain a victim.
+def _iter_victim_ties(
+    candidate: Candidate, view: Fork, preemptor_priority: int, may_be_tied: Bools
+) -> Iterator[tuple[str, ...]]:
+    """Yield the groups of interchangeable pods on the node that contain a victim in the mask `may_be_tied` (P,).
 
     The dry run chooses among the pods of a group arbitrarily, so that any of them might be evicted instead. Victims
     come first in each group.
@@ -160,7 +169,7 @@ def _iter_victim_ties(candidate: Candidate, view: Fork, preemptor_priority: int)
     victims = frozenset(candidate.victims)
     named_pods: set[Position] = set()
     for victim in sorted(victims):
-        if victim in named_pods:
+        if victim in named_pods or not may_be_tied[victim]:
             continue
         equal_pods = find_interchangeable_pods(view, victim, preemptor_priority).tolist()
         named_pods.update(equal_pods)

@@ -166,6 +166,25 @@ def find_interchangeable_pods(view: Fork, victim: Position, preemptor_priority: 
     return interchangeable
 
 
+def find_pods_with_equal_neighbours(view: Fork, rows: Rows) -> Bools:
+    """Return a mask (P,) of the pods on these nodes that share priority and start time with another pod of their node.
+
+    All other pods of these nodes are interchangeable with no pod, see `find_interchangeable_pods`.
+    """
+    is_selected = np.zeros(len(view.nodes) + 1, np.bool_)  # the last entry stands for pods without a node, in row -1
+    is_selected[rows] = True
+    pods = np.flatnonzero(is_selected[view.node])
+    columns = (view.node[pods], view.pods.get_priorities(pods), view.pods.start[pods])
+    order = np.lexsort(columns)
+    equals_next = np.ones(max(len(pods) - 1, 0), np.bool_)
+    for column in columns:
+        equals_next &= column[order][1:] == column[order][:-1]
+    mask = np.zeros(len(view.node), np.bool_)
+    mask[pods[order][1:][equals_next]] = True
+    mask[pods[order][:-1][equals_next]] = True
+    return mask
+
+
 GONE_TWICE = "no corresponding pod {} in pods of node {}"
 """Upstream's error for evicting a pod that is already gone."""
 
