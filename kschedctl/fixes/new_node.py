@@ -5,8 +5,7 @@ Karpenter decides if the cluster has NodePools, else the Cluster Autoscaler.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kschedctl.api.copying import replace
@@ -197,8 +196,11 @@ def with_competing_pods(
     """Return the autoscaler's answer with `queue` set, which says whether the pod gets a node among all waiting pods.
 
     The autoscaler adds nodes for all waiting pods, and kube-scheduler places the pods in the order of its queue. If
-    other pods take all new nodes, the autoscaler from `without_limits` shows how many would be enough. The answer is
-    returned unchanged if no other pod waits, if more than `MOST_WAITING` pods wait, or if no nodes are added.
+    other pods take all new nodes, the autoscaler from `without_limits` shows how many would be enough. Only new nodes
+    of pools that would take the pod count. If there are none although the pod alone would get a node, all new nodes
+    count, because they can use up a limit on the whole cluster. The answer is returned unchanged if no other pod waits,
+    if more than `MOST_WAITING` pods wait, if no nodes are added, or if the pod would get no node even without other
+    pods.
     """
     from kschedctl.autoscaling.growth import mark_pod_unschedulable  # noqa: PLC0415 - only with an autoscaler
 
@@ -211,13 +213,26 @@ def with_competing_pods(
     growth = simulate_growth(cluster, autoscaler, max_loops=MOST_LOOPS_FOR_POD)
     if not growth.nodes:
         return new_node
-    rivals = _find_other_pods_on_new_nodes(cluster, pod, growth)
     gets_node = pod.key in growth.placements
+    accepting_pools = {pool.pool for pool in new_node.pools if pool.takes or pool.would_take or pool.sufficient_limits}
+    accepting_growth = growth.select_pools(accepting_pools)
+    if not accepting_growth.nodes and not gets_node and not new_node.would_launch:
+        return new_node
+    growth_for_pod = accepting_growth if accepting_growth.nodes else growth
+    rivals = tuple(
+        key for key in growth_for_pod.iter_pods_on_new_nodes() if key != pod.key and key in growth.placements
+    )
+
+    # Without the limits, enough nodes of the same pools are added.
     sufficient_growth = growth
     if not gets_node:
         sufficient_growth = simulate_growth(cluster, without_limits(), max_loops=MOST_LOOPS_FOR_POD)
-    enough = sufficient_growth.nodes if pod.key in sufficient_growth.placements else None
-    share = QueueShare(nodes=growth.nodes, rivals=rivals, placed=gets_node, enough=enough, growth=growth.sentence)
+    enough = None
+    if pod.key in sufficient_growth.placements:
+        enough = sufficient_growth.select_pools(accepting_pools).nodes or sufficient_growth.nodes
+    share = QueueShare(
+        nodes=growth_for_pod.nodes, rivals=rivals, placed=gets_node, enough=enough, growth=growth_for_pod.sentence
+    )
     return replace(new_node, queue=share)
 
 
@@ -227,33 +242,40 @@ class QueueAfterGrowth(NamedTuple):
     still_pending: dict[str, str]
     """Pod that still waits although a node was added for it -> kube-scheduler's message."""
     rivals: tuple[str, ...]
-    """Pods that are on the new nodes although no node was added for them."""
+    """Pods ahead in the queue that are on new nodes of the pools that grew for the pods that still wait."""
     enough: int | None
     """Number of new nodes that would suffice if pods are still pending, or None if further loops do not help."""
 
 
 def replay_queue_with_new_nodes(
-    cluster: Cluster, new: NewNodes, helped_pods: Sequence[str], autoscaler: Autoscaler
+    cluster: Cluster, new: NewNodes, pools_by_pod: Mapping[str, Collection[str]], autoscaler: Autoscaler
 ) -> QueueAfterGrowth:
     """Replay the queue with the new nodes, and report which of the helped pods still wait.
 
-    `helped_pods` has the keys of the pods for which the nodes were added. If some of them still wait, the report also
-    names the other pods that took the new nodes, and how many nodes would be enough, which further autoscaler loops
-    show. Raises InputError if the autoscaler's input is invalid.
+    `pools_by_pod` maps the keys of the pods for which the nodes were added to the pools whose new nodes would take
+    them. If some of these pods still wait, the report also names the pods ahead in the queue that took their room, and
+    how many nodes would be enough, which further autoscaler loops show. Raises InputError if the autoscaler's input is
+    invalid.
     """
     from kschedctl.replay.settling import settle  # noqa: PLC0415 - few clusters tell who makes their nodes
 
-    old_nodes = {node.metadata.name for node in cluster.nodes}
-    settled = settle(add_new_nodes(cluster, new))
-    still_pending = {key: settled.waiting[key] for key in sorted(helped_pods) if key in settled.waiting}
+    # Pods that fit on existing nodes are placed before the new nodes are ready.
+    settled = settle(add_new_nodes(settle(cluster).cluster, new))
+    still_pending = {key: settled.waiting[key] for key in sorted(pools_by_pod) if key in settled.waiting}
     if not still_pending:
         return QueueAfterGrowth(still_pending={}, rivals=(), enough=None)
 
-    # Find the other waiting pods that took the new nodes.
-    other_waiting_pods = {pod.key for pod in cluster.unbound_pods()}.difference(helped_pods)
-    new_nodes = {node.metadata.name for node in settled.cluster.nodes} - old_nodes
-    pods_on_new_nodes = [pod for pod in settled.cluster.pods if pod.spec.node_name in new_nodes]
-    rivals = tuple(pod.key for pod in pods_on_new_nodes if pod.key in other_waiting_pods)
+    # Find the pods ahead in the queue that took the new nodes, first those for which no node was added.
+    waiting_pods = {pod.key: pod for pod in cluster.unbound_pods()}
+    pools = {pool for key in still_pending for pool in pools_by_pod[key]}
+    node_names = {node.metadata.name for pool in pools for node in new.nodes.get(pool, ())}
+    lowest_priority = min(waiting_pods[key].spec.priority or 0 for key in still_pending)
+    pods_ahead = [
+        pod.key
+        for pod in settled.cluster.pods
+        if pod.spec.node_name in node_names and pod.key in waiting_pods and (pod.spec.priority or 0) >= lowest_priority
+    ]
+    rivals = tuple(key for key in pods_ahead if key not in pools_by_pod) or tuple(pods_ahead)
 
     # Find out how many nodes would be enough.
     further_growth = simulate_growth(settled.cluster, autoscaler, max_loops=MOST_LOOPS_FOR_POD)
@@ -261,12 +283,6 @@ def replay_queue_with_new_nodes(
     if still_pending.keys() <= further_growth.placements.keys():
         enough = sum(map(len, new.nodes.values())) + further_growth.nodes
     return QueueAfterGrowth(still_pending, rivals, enough)
-
-
-def _find_other_pods_on_new_nodes(cluster: Cluster, pod: Pod, growth: NodeGrowth) -> tuple[str, ...]:
-    """Return the keys of the pods, other than the given pod, that are placed on a new node."""
-    old_nodes = {node.metadata.name for node in cluster.nodes}
-    return tuple(key for key, node in growth.placements.items() if node not in old_nodes and key != pod.key)
 
 
 MAX_LOOPS = 100
@@ -296,10 +312,12 @@ def simulate_growth(
     settled = settle(cluster, call_extender=call_extender)
     new_nodes = autoscaler.grow_for_pending_pods(settled.cluster)
     pool_by_node: dict[str, str] = {}
+    daemon_keys: set[str] = set()
     loops = evicted = 0
     while new_nodes.nodes and loops < max_loops:
         loops += 1
         pool_by_node |= {node.metadata.name: pool for pool, nodes in new_nodes.nodes.items() for node in nodes}
+        daemon_keys |= {pod.key for pod in new_nodes.daemons}
         settled = settle(add_new_nodes(settled.cluster, new_nodes), call_extender=call_extender)
         evicted += len(settled.evicted)
         new_nodes = autoscaler.grow_for_pending_pods(settled.cluster)
@@ -315,7 +333,7 @@ def simulate_growth(
         autoscaler.name,
         loops=loops,
         nodes=len(pool_by_node),
-        pools=tuple(_iter_new_nodes_by_pool(settled.cluster, pool_by_node)),
+        pools=tuple(_iter_new_nodes_by_pool(settled.cluster, pool_by_node, daemon_keys)),
         never=tuple(_report_never_scheduled_pods(settled, new_nodes.reasons, causes)),
         placements=placements,
         evicted=evicted,
@@ -330,20 +348,25 @@ def add_new_nodes(cluster: Cluster, new: NewNodes) -> Cluster:
     return add_or_replace_pods(replace(cluster, nodes=nodes), new.daemons)
 
 
-def _iter_new_nodes_by_pool(cluster: Cluster, pool_by_node: Mapping[str, str]) -> Iterator[NewPoolNodes]:
-    """Yield, for each pool and zone, the number of new nodes and of the pods on these nodes.
+def _iter_new_nodes_by_pool(
+    cluster: Cluster, pool_by_node: Mapping[str, str], daemon_keys: Collection[str]
+) -> Iterator[NewPoolNodes]:
+    """Yield, for each pool and zone, the number of new nodes and the pods on these nodes without DaemonSet pods.
 
-    `pool_by_node` maps the names of the new nodes to their pools.
+    `pool_by_node` maps the names of the new nodes to their pools, and `daemon_keys` are their DaemonSet pods.
     """
-    pod_count_by_node = Counter(pod.spec.node_name for pod in cluster.pods)
+    pods_by_node: dict[str, list[str]] = {}
+    for pod in cluster.pods:
+        if pod.spec.node_name in pool_by_node and pod.key not in daemon_keys:
+            pods_by_node.setdefault(pod.spec.node_name, []).append(pod.key)
     nodes_by_pool_and_zone: dict[tuple[str, str], list[Node]] = {}
     for node in cluster.nodes:
         if node.metadata.name in pool_by_node:
             pool_and_zone = pool_by_node[node.metadata.name], node.metadata.labels.get(ZONE, "")
             nodes_by_pool_and_zone.setdefault(pool_and_zone, []).append(node)
     for (pool, zone), nodes in sorted(nodes_by_pool_and_zone.items()):
-        pod_count = sum(pod_count_by_node[node.metadata.name] for node in nodes)
-        yield NewPoolNodes(pool, zone, new=len(nodes), pods=pod_count)
+        keys = sorted(key for node in nodes for key in pods_by_node.get(node.metadata.name, ()))
+        yield NewPoolNodes(pool, zone, new=len(nodes), pods=len(keys), pod_names=tuple(keys))
 
 
 def _report_never_scheduled_pods(

@@ -175,7 +175,7 @@ class ScaleUp(Report, frozen=True):
     still_pending: dict[str, str] = {}
     """Pod for which a group grows, but whose place other pods take -> kube-scheduler's message."""
     rivals: tuple[str, ...] = ()
-    """Waiting pods for which no group grows now, and that take room on the new nodes."""
+    """Waiting pods ahead in the queue that take the room of the pods still pending on the new nodes."""
     enough: int | None = None
     """The number of new nodes that would be enough for the pods still pending; None if further loops do not help."""
     seen_groups: bool = False

@@ -180,7 +180,7 @@ class Provisioning(Report, frozen=True):
     cheapest type.
     """
     rivals: tuple[str, ...] = ()
-    """Waiting pods for which no node is launched, and that take room on the new nodes."""
+    """Waiting pods ahead in the queue that take the room of the pods still pending on the new nodes."""
     enough: int | None = None
     """The number of new nodes that would be enough for the pods still pending; None if further runs do not help."""
     node_classes: dict[str, str] = {}

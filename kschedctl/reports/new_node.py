@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from typing import Annotated
 
 import msgspec
 
+from kschedctl.api.copying import replace
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.document import Document
 from kschedctl.text.counts import agreeing, counted, first_few
@@ -41,13 +43,15 @@ class QueueShare(Document, frozen=True):
     """The result of the competition among all waiting pods for the nodes that an autoscaler adds."""
 
     nodes: int
-    """The number of nodes that are added for all waiting pods."""
+    """The number of nodes that are added for all waiting pods, in pools that could take the pod."""
     rivals: tuple[str, ...]
-    """The other waiting pods that get a place on the new nodes."""
+    """The other waiting pods that get a place on these nodes."""
     placed: bool
     """True if the pod gets a node in the end."""
     enough: int | None = None
-    """The number of new nodes that would be enough for all pods, including this pod; None if no number is."""
+    """The number of new nodes that would be enough for the pod and its rivals, without the size limits of pools if the
+    pod gets no node. None if no number is.
+    """
     growth: str = ""
     """The new nodes by pool, in words."""
 
@@ -99,7 +103,8 @@ class NewNode(Document, frozen=True):
             answer = self._describe_queue_answer()
         else:
             closest = f"; {self.closest} comes closest" if self.closest else ""
-            answer = f"No, not by {self.autoscaler}{closest}"
+            growing = "; ".join(f"{pool.pool}: {pool.answer}" for pool in self.pools if pool.would_take)
+            answer = f"No, not by {self.autoscaler}{closest}" + (f" ({growing})" if growing else "")
         if self.seen_types is not None:
             types = agreeing(self.seen_types, "instance type", f"{self.seen_types:,} instance types")
             were = agreeing(self.seen_types, "was", "were")
@@ -115,13 +120,15 @@ class NewNode(Document, frozen=True):
         if queue is None:
             return f"Yes, by {self.autoscaler}"
         if queue.placed and not queue.rivals:
-            return f"Yes, by {self.autoscaler}, regardless of other waiting pods"
+            return f"Yes, by {self.autoscaler}: {queue.growth}, regardless of other waiting pods"
         rivals = counted(len(queue.rivals), "other waiting pod")
         rival_names = f" ({first_few(queue.rivals)})" if queue.rivals else ""
         if queue.placed:
             return f"Yes, by {self.autoscaler}: {queue.growth}, which the pod shares with {rivals}{rival_names}"
         need = agreeing(len(queue.rivals), "needs", "need")
-        enough = f"; {counted(queue.enough, 'new node')} would be enough for all" if queue.enough is not None else ""
+        enough = ""
+        if queue.enough is not None:
+            enough = f"; without size limits, {counted(queue.enough, 'new node')} would be enough for all"
         obstacle = f"{rivals}{rival_names} {need} this capacity{enough}"
         return f"Not for this pod: {self.autoscaler} adds {queue.growth}, but {obstacle}"
 
@@ -138,12 +145,15 @@ class NewNode(Document, frozen=True):
 
 
 class NewPoolNodes(Document, frozen=True):
-    """New nodes of a pool in a zone, and how many pods they hold in the end."""
+    """New nodes of a pool in a zone, and the pods that they hold in the end, without DaemonSet pods."""
 
     pool: Annotated[str, Column(keep=True)]
     zone: Annotated[str, Column()]
     new: Annotated[int, Column("new nodes")]
     pods: Annotated[int, Column("pods on them")]
+    """The number of pods on the new nodes, without DaemonSet pods."""
+    pod_names: Annotated[tuple[str, ...], Column("names")] = ()
+    """The pods on the new nodes, without DaemonSet pods."""
 
 
 class NeverScheduled(Document, frozen=True):
@@ -182,6 +192,16 @@ class NodeGrowth(Document, frozen=True):
     def unplaced_count(self) -> int:
         """The number of pods that never get a node."""
         return sum(len(pods.pods) for pods in self.never)
+
+    def select_pools(self, pools: Collection[str]) -> NodeGrowth:
+        """Return the growth with only the new nodes of these pools."""
+        selected = tuple(nodes for nodes in self.pools if nodes.pool in pools)
+        return replace(self, pools=selected, nodes=sum(nodes.new for nodes in selected))
+
+    def iter_pods_on_new_nodes(self) -> Iterator[str]:
+        """Yield the pods on the new nodes, without DaemonSet pods."""
+        for nodes in self.pools:
+            yield from nodes.pod_names
 
     @property
     def sentence(self) -> str:

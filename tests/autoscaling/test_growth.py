@@ -95,6 +95,30 @@ def test_groups_of_several_zones_grow_until_pods_are_spread() -> None:
     assert growth.sentence == "2 new nodes (1 of g-a; 1 of g-b)"
 
 
+def test_pending_pods_of_the_old_version_get_no_node() -> None:
+    """The old pod waits, although it fits now. The new one, which replaces it, is too large for every node."""
+    owner = {"kind": "ReplicaSet", "name": "web-5f", "apiVersion": "apps/v1", "controller": True}
+    old_pod = {
+        "kind": "Pod",
+        "metadata": {
+            "name": "web-5f-a",
+            "namespace": "d",
+            "labels": {"app": "web", "pod-template-hash": "5f"},
+            "ownerReferences": [owner],
+        },
+        "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "3"}}}]},
+    }
+    cluster = kschedctl.Cluster.from_objects([build_node("n", "a"), old_pod], assume_complete=True)
+    groups = [{"id": "g", "min": 0, "max": 3, "target": 1, "nodes": ["n"]}]
+    report = kschedctl.simulate(
+        cluster, [build_web(1, cpu="5")], autoscaler=build_autoscaler(cluster, NOW, UserGroups(groups))
+    )
+    assert [workload.removed for workload in report.workloads] == [1]
+    assert report.growth is not None
+    assert report.growth.placements == {}
+    assert [never.pods for never in report.growth.never] == [("d/web-new-0",)]
+
+
 def test_no_group_grows_if_all_pods_fit() -> None:
     cluster = kschedctl.Cluster.from_objects([build_node("n-a", "a")], assume_complete=True)
     groups = [{"id": "g", "min": 0, "max": 3, "target": 1, "nodes": ["n-a"]}]
@@ -154,6 +178,28 @@ def test_new_nodes_are_reported_for_all_waiting_pods() -> None:
     shown = report.to_markdown()
     assert "3 new nodes (3 of g); 1 pod stays Pending" in shown
     assert "d/w3: pod didn't trigger scale-up: 1 Insufficient cpu" in shown
+
+
+def test_daemonset_pods_do_not_count_as_pods_on_new_nodes() -> None:
+    agent: Json = {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": {"name": "agent", "namespace": "d", "uid": "u"},
+    }
+    template = {"metadata": {"labels": {"app": "agent"}}, "spec": {"containers": [{"name": "c"}]}}
+    agent["spec"] = {"selector": {"matchLabels": {"app": "agent"}}, "template": template}
+    owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "agent", "uid": "u", "controller": True}
+    agent_pod: Json = {"kind": "Pod", "metadata": {"name": "agent-n", "namespace": "d", "ownerReferences": [owner]}}
+    agent_pod["spec"] = {"nodeName": "n", "containers": [{"name": "c"}]}
+    waiting: Json = {"kind": "Pod", "metadata": {"name": "w", "namespace": "d"}}
+    waiting["spec"] = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "3"}}}]}
+    waiting["status"] = {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}
+    objects = [build_node("n", "a"), build_filling_pod("n"), agent, agent_pod, waiting]
+    cluster = kschedctl.Cluster.from_objects(objects, assume_complete=True)
+    groups = [{"id": "g", "min": 0, "max": 3, "target": 1, "nodes": ["n"]}]
+    growth = simulate_node_growth(cluster, NOW, UserGroups(groups))
+    assert growth is not None
+    assert [(pool.new, pool.pods, pool.pod_names) for pool in growth.pools] == [(1, 1, ("d/w",))]
 
 
 def test_group_at_its_maximum_does_not_grow() -> None:

@@ -100,7 +100,7 @@ def test_pod_too_large_for_any_node_needs_no_number() -> None:
 def test_sentence_about_new_nodes(maximum: int, sentence: str) -> None:
     page = repr(build_new_node_section(answer(maximum, LAST, FIRST, SECOND), Style()))
     assert sentence in page
-    assert ("need this capacity; 3 new nodes would be enough for all" in page) == (maximum == 3)
+    assert ("need this capacity; without size limits, 3 new nodes would be enough for all" in page) == (maximum == 3)
 
 
 def run_scale_up(*pods: Json) -> Any:
@@ -135,3 +135,58 @@ def test_no_pod_stays_pending_if_all_are_seen() -> None:
     report = run_scale_up(LAST, FIRST)
     assert (report.still_pending, report.rivals, report.enough) == ({}, (), None)
     assert report.are_all_placed
+
+
+def test_pod_behind_in_the_queue_is_no_rival() -> None:
+    """d/first takes the node that comes for d/last. d/small has a lower priority and only uses the remaining room."""
+    unseen, small = build_waiting_pod("first", 20), build_waiting_pod("small", -5)
+    unseen["status"]["conditions"] = small["status"]["conditions"] = []
+    small["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "1"
+    report = run_scale_up(LAST, unseen, small)
+    assert (list(report.still_pending), report.rivals) == (["d/last"], ("d/first",))
+
+
+def answer_with_two_groups(maximum: int, *pods: Json) -> NewNode:
+    """Explain whether a node comes for pod d/last, with a full node in group a and another one in tainted group b.
+
+    Group a may have this many nodes, and group b may grow.
+    """
+    nodes = [build_node("n1"), build_node("n2")]
+    nodes[1]["metadata"]["labels"]["group"] = "b"
+    nodes[1]["spec"] = {"taints": [{"key": "dedicated", "value": "b", "effect": "NoSchedule"}]}
+    full = [build_waiting_pod(f"full-{name}", 100, nodeName=name) for name in ("n1", "n2")]
+    for pod in full:
+        pod["status"] = {"phase": "Running"}
+    cluster = kschedctl.Cluster.from_objects([*nodes, *full, *pods], assume_complete=True)
+    groups = [
+        {"id": "a", "min": 1, "max": maximum, "target": 1, "nodes": ["n1"]},
+        {"id": "b", "min": 1, "max": 5, "target": 1, "nodes": ["n2"]},
+    ]
+    told = predict_new_node(find_or_create_target(cluster, "d/last"), NOW, UserGroups(groups, {}, "", ""))
+    assert told is not None
+    return told
+
+
+OF_GROUP_B = build_waiting_pod(
+    "other", 20, nodeSelector={"group": "b"}, tolerations=[{"key": "dedicated", "operator": "Exists"}]
+)
+
+
+def test_nodes_that_the_pod_cannot_use_do_not_matter_to_it() -> None:
+    """Group b grows for another pod, but d/last does not tolerate its taint."""
+    told = answer_with_two_groups(1, LAST, OF_GROUP_B)
+    assert (told.would_launch, told.queue) == (False, None)
+    assert told.answer == "No, not by the Cluster Autoscaler (a: at its maximum of 1; one more node would take the pod)"
+
+
+def test_only_nodes_of_groups_that_take_the_pod_are_counted() -> None:
+    told = answer_with_two_groups(3, LAST, OF_GROUP_B)
+    assert told.queue is not None
+    assert (told.queue.nodes, told.queue.placed, told.queue.rivals) == (1, True, ())
+    assert told.answer == "Yes, by the Cluster Autoscaler: 1 new node (1 of a), regardless of other waiting pods"
+
+
+def test_enough_nodes_are_counted_only_in_groups_that_take_the_pod() -> None:
+    told = answer_with_two_groups(2, LAST, FIRST, OF_GROUP_B)
+    assert told.queue is not None
+    assert (told.queue.placed, told.queue.rivals, told.queue.enough) == (False, ("d/first",), 2)

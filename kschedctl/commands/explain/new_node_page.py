@@ -7,7 +7,7 @@ from kschedctl.render.tables import build_struct_table
 from kschedctl.reports.columns import Tone
 from kschedctl.reports.karpenter import shorten_error
 from kschedctl.reports.new_node import NeverScheduled, NewNode, NodeGrowth
-from kschedctl.text.counts import counted, first_of
+from kschedctl.text.counts import counted, first_few, first_of
 
 
 def build_new_node_section(new: NewNode | None, style: Style) -> Page:
@@ -43,7 +43,7 @@ def build_new_nodes_page(growth: NodeGrowth, style: Style) -> Page:
     never = build_struct_table(growth.never, style, {"pods": lambda row: first_of(row.pods)}, title="Never scheduled")
     return (
         *_build_uncertainty_lines(growth),
-        *build_struct_table(growth.pools, style, title="New nodes"),
+        *_build_new_nodes_table(growth, style, title="New nodes"),
         *never,
         _build_sources_line(growth),
     )
@@ -59,7 +59,7 @@ def build_growth_section(growth: NodeGrowth, style: Style) -> Page:
     never = Bullets(
         tuple(_describe_never_scheduled(pods, style) for pods in growth.never if pods.autoscaler or pods.causes)
     )
-    pools = build_struct_table(growth.pools, style, full=False)
+    pools = _build_new_nodes_table(growth, style)
     return section(
         "Would new nodes be added?",
         paragraph(sentence),
@@ -67,6 +67,13 @@ def build_growth_section(growth: NodeGrowth, style: Style) -> Page:
         *pools,
         never,
         _build_sources_line(growth),
+    )
+
+
+def _build_new_nodes_table(growth: NodeGrowth, style: Style, title: str = "") -> Page:
+    """Build a table of the new nodes and the pods on them, by pool and zone."""
+    return build_struct_table(
+        growth.pools, style, {"pod_names": lambda row: first_few(row.pod_names)}, title=title, full=bool(title)
     )
 
 

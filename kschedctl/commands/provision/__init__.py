@@ -58,9 +58,9 @@ def provision(
         return report
 
     new_nodes = build_launched_nodes(cluster, claims, read_instance_types(types))
-    placed_pods = [pod for claim in claims for pod in claim.pods]
+    pools_by_pod = {pod: [claim.node_pool] for claim in claims for pod in claim.pods}
     pools = LaunchingPools(cluster, types, options, now)
-    queue_result = replay_queue_with_new_nodes(cluster, new_nodes, placed_pods, pools)
+    queue_result = replay_queue_with_new_nodes(cluster, new_nodes, pools_by_pod, pools)
     return replace(
         report, still_pending=queue_result.still_pending, rivals=queue_result.rivals, enough=queue_result.enough
     )

@@ -62,7 +62,10 @@ def scale_up(
     if decision.increases:
         growing = GrowingGroups(node_groups, loop_arguments["now"])
         cluster_with_nodes = growing.add_nodes(decision, cluster)
-        queue_result = replay_queue_with_new_nodes(cluster, cluster_with_nodes, report.triggered, growing)
+        pools_by_pod = {
+            pod: [option.group for option in report.options if pod in option.pods] for pod in report.triggered
+        }
+        queue_result = replay_queue_with_new_nodes(cluster, cluster_with_nodes, pools_by_pod, growing)
         report = replace(
             report, still_pending=queue_result.still_pending, rivals=queue_result.rivals, enough=queue_result.enough
         )
