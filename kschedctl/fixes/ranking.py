@@ -6,6 +6,7 @@ Fixes that do harm once the changed pod template is rolled out are left out. Rol
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
+from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from kschedctl.api.objects import Struct
@@ -68,6 +69,8 @@ class _RankKey(NamedTuple):
     """The sum of the fixes' costs plus the number of evicted pods."""
     needs_operator: bool
     """True if a fix can only be made by the cluster's operator."""
+    displaced_priority: float
+    """The highest priority of the pods that the fixes move or remove, or minus infinity if there are none."""
     fewer_nodes: int
     """Minus the number of nodes that are feasible after the fixes."""
     text: str
@@ -241,16 +244,19 @@ def _build_rank_key(trial: RemedyTrial) -> _RankKey:
     """Return the sort key of a trial. The smallest key is the best.
 
     The criteria are, in this order: no values needed from the user, lower prices of the changes, a lower sum of their
-    costs, no operator needed, and more feasible nodes. Prices are compared in descending order. Harmful evictions add
-    `Price.LOSS` to the prices, and each victim adds 1 to the costs. The text of the fixes only breaks ties.
+    costs, no operator needed, a lower priority of the pods that are moved or removed, and more feasible nodes. Prices
+    are compared in descending order. Harmful evictions add `Price.LOSS` to the prices, and each victim adds 1 to the
+    costs. The text of the fixes only breaks ties.
     """
     fixes = trial.changes
     prices, cost = build_cost_key(fixes)
+    displaced_priorities = [fix.displaced_priority for fix in fixes if fix.displaced_priority is not None]
     return _RankKey(
         needs_values=any(fix.needs_values for fix in fixes),
         prices=(Price.LOSS, *prices) if trial.harm else prices,
         cost=cost + len(trial.victims),
         needs_operator=any(fix.by == "operator" for fix in fixes),
+        displaced_priority=max(displaced_priorities, default=-inf),
         fewer_nodes=-len(trial.feasible_or_nominated_nodes),
         text=" ".join(fix.text for fix in fixes),
     )
