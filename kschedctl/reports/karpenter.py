@@ -13,7 +13,7 @@ from kschedctl.reports.document import Document
 from kschedctl.reports.report import Report
 from kschedctl.reports.summary import ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind
-from kschedctl.text.counts import agreeing, counted, first_few, format_price
+from kschedctl.text.counts import agreeing, counted, first_few, format_price, join_words
 from kschedctl.text.printable import describe_misfit
 
 _LISTS = re.compile(r" \(counts = [^;]*|, requirements=.*?(?=, resources=|$)")
@@ -85,6 +85,14 @@ class LaunchedClaim(Document, frozen=True):
     annotations: dict[str, str]
     taints: tuple[ClaimTaint, ...] = ()
     startup_taints: tuple[ClaimTaint, ...] = ()
+
+
+class ClaimOfferings(Document, frozen=True):
+    """The known zones and capacity types in which the instance types of a NodeClaim are offered."""
+
+    zones: tuple[str, ...]
+    capacity_types: tuple[str, ...]
+    """The capacity types, such as spot."""
 
 
 class NominatedNode(Document, frozen=True):
@@ -179,6 +187,8 @@ class Provisioning(Report, frozen=True):
     """Pod for which a node comes but that kube-scheduler would place nowhere -> its message. New nodes are of their
     cheapest type.
     """
+    claim_offerings: tuple[ClaimOfferings, ...] = ()
+    """The offerings of each NodeClaim in ``new_node_claims``, in the same order."""
     rivals: tuple[str, ...] = ()
     """Waiting pods ahead in the queue that take the room of the pods still pending on the new nodes."""
     enough: int | None = None
@@ -253,10 +263,19 @@ class Provisioning(Report, frozen=True):
         for pod, message in self.still_pending.items():
             yield pod, describe_misfit("stays pending although a node is launched; it", message)
 
+    def iter_node_class_faults(self) -> Iterator[str]:
+        """Yield a description of each distinct fault of node classes, with the NodePools that have the fault."""
+        pools_by_fault: dict[str, list[str]] = {}
+        for pool, fault in self.node_classes.items():
+            pools_by_fault.setdefault(fault, []).append(pool)
+        for fault, pools in pools_by_fault.items():
+            yield f"{fault} ({agreeing(len(pools), 'NodePool', 'NodePools')} {join_words(pools)})"
+
     def _iter_warnings(self) -> Iterator[str]:
         """Yield warnings about missing instance types, and about NodePools that launch nothing."""
         if self.scheduler_error:
-            yield f"no NodePool is eligible: {self.scheduler_error}"
+            reasons = tuple(self.iter_node_class_faults()) or (self.scheduler_error,)
+            yield f"no NodePool is eligible: {'; '.join(reasons)}"
         if self.seen_types is not None:
             yield f"{self._describe_known_types()}: specify --instance-types FILE"
         for pool, why in self.limits_exceeded.items():

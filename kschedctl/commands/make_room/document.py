@@ -328,14 +328,19 @@ def iter_fragmented_resources(search: PlanSearch) -> Iterator[FragmentedResource
 def _iter_fragmented_resources(search: PlanSearch) -> Iterator[FragmentedResource]:
     """Yield each requested resource that is free in sufficient amount, but not on a single eligible node.
 
-    Nodes at their pod limit are left out, because they take no pod. `explain` does not count their free resources
-    either.
+    A resource of which no eligible node would have enough even without its movable pods is left out: gathering the free
+    amounts on one node does not help. Nodes at their pod limit are left out, because they take no pod. `explain` does
+    not count their free resources either.
     """
     view, eligible = search.stage.view, search.eligible
     if eligible is None:
         return
     free = np.maximum(view.allocatable - view.requested, 0)
     takes_more_pods = free[:, view.resources[PODS]] > 0
+    movable_pods = search.movable.pods[view.node[search.movable.pods] >= 0]
+    freeable = free.copy()
+    np.add.at(freeable, view.node[movable_pods], view.get_requests(movable_pods))
+    most_freeable = freeable[eligible].max(axis=0, initial=0)
     free = free[eligible & takes_more_pods]
     if not len(free):
         return
@@ -344,7 +349,8 @@ def _iter_fragmented_resources(search: PlanSearch) -> Iterator[FragmentedResourc
         free_by_node = free[:, column]
         total = int(free_by_node.sum())
         largest = int(free_by_node.max())
-        if name != PODS and largest < requests[column] <= total:
+        can_be_gathered = most_freeable[column] >= requests[column]
+        if name != PODS and can_be_gathered and largest < requests[column] <= total:
             nodes_with_free = int((free_by_node > 0).sum())
             yield FragmentedResource(
                 name, requested=int(requests[column]), free=total, on_one=largest, nodes=nodes_with_free
