@@ -407,6 +407,8 @@ class Disruption(Report, frozen=True):
     """The NodeOverlays, and whether they are applied."""
     fates: tuple[NodeFate, ...] = ()
     """The decision about each node that Karpenter manages."""
+    without_claim: dict[str, str] = {}
+    """Node that has no NodeClaim in the data, and so is not managed -> the NodePool that its label names."""
     moved_pods: dict[str, tuple[str, ...]] = {}
     """Node that some command removes -> its pods that controllers recreate."""
     lost_pods: dict[str, tuple[str, ...]] = {}
@@ -449,6 +451,13 @@ class Disruption(Report, frozen=True):
             texts.append(f"{describe_exhausted_budgets(pool)}, which keeps {first_few(nodes)}")
         return "; ".join(texts)
 
+    def describe_nodes_without_claim(self) -> str:
+        """Describe which nodes of NodePools have no NodeClaim, or return "" if there are none."""
+        if not self.without_claim:
+            return ""
+        were = agreeing(len(self.without_claim), "it was", "they were")
+        return f"the data has no NodeClaim of {first_few(tuple(self.without_claim))}, so {were} not judged"
+
     def extend_summary(self, summary: Summary) -> Summary:
         """Return the summary with each node that stays and the reason, except nodes that disruption budgets keep."""
         blocked = self.budget_blocked
@@ -462,12 +471,15 @@ class Disruption(Report, frozen=True):
     def build_headline_parts(self) -> tuple[str, ...]:
         """Return the next round's decision: the first command of the first method that finds any.
 
-        If there is no command, the text says which nodes disruption budgets keep.
+        If there is no command, the text says which nodes disruption budgets keep. Nodes of NodePools that have no
+        NodeClaim are named in any case.
         """
         commands = [command for method in self.methods.values() for command in method.commands]
         if not commands:
-            blocked = self.describe_blocked_nodes()
-            return (f"Karpenter would remove no node{': ' if blocked else ''}{blocked}",)
+            reasons = "; ".join(filter(None, (self.describe_blocked_nodes(), self.describe_nodes_without_claim())))
+            if not self.fates and not reasons:
+                reasons = "no node has a NodeClaim in the data"
+            return (f"Karpenter would remove no node{': ' if reasons else ''}{reasons}",)
         command = commands[0]
         sentence = f"Karpenter would {command.decision} {counted(len(command.candidates), 'node')}"
         if command.replacements:
@@ -475,4 +487,4 @@ class Disruption(Report, frozen=True):
         if command.savings:
             sentence += f", saving {format_price(command.savings)} an hour"
         lost = describe_lost_pods(self.list_lost_pods(command))
-        return (f"{sentence}; {lost}" if lost else sentence,)
+        return ("; ".join(filter(None, (sentence, lost, self.describe_nodes_without_claim()))),)

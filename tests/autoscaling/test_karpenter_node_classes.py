@@ -11,6 +11,8 @@ import yaml
 from golden_cases import Json
 
 import kschedctl
+from kschedctl.autoscaling.karpenter.instance_types import read_instance_types
+from kschedctl.autoscaling.karpenter.state_nodes import derive_instance_types
 from kschedctl.cluster import NOT_GIVEN, Gap
 from kschedctl.reports.karpenter import ClaimOfferings
 
@@ -192,3 +194,26 @@ def test_unknown_capacity_type_is_left_out() -> None:
     assert "karpenter.sh/capacity-type" not in {term.key for term in claim.requirements}
     assert claim.cheapest is not None
     assert claim.cheapest.options == ("m.large|a|",)
+
+
+@pytest.mark.parametrize(
+    ("label", "value", "capacity_types"),
+    [
+        ("karpenter.sh/capacity-type", "spot", ("spot",)),
+        ("eks.amazonaws.com/capacityType", "ON_DEMAND", ("on-demand",)),
+        ("eks.amazonaws.com/capacityType", "SPOT", ("spot",)),
+        ("kubernetes.azure.com/scalesetpriority", "spot", ("spot",)),
+        ("cloud.google.com/gke-spot", "true", ("spot",)),
+        ("cloud.google.com/gke-spot", "false", ()),
+    ],
+)
+def test_labels_of_providers_name_the_capacity_type(label: str, value: str, capacity_types: tuple[str, ...]) -> None:
+    size = {"cpu": "4", "memory": "16Gi", "pods": "1"}
+    labels = {"node.kubernetes.io/instance-type": "m.large", label: value}
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n", "labels": labels}}
+    node |= {"spec": {"providerID": "x:///n"}, "status": {"allocatable": size, "capacity": size}}
+    (document,) = derive_instance_types(kschedctl.Cluster.from_objects([node]))
+    (instance_type,) = read_instance_types([document]).types
+    assert tuple(offering.capacity_type for offering in instance_type.offerings if offering.capacity_type) == (
+        capacity_types
+    )
