@@ -19,7 +19,7 @@ from kschedctl.lint.rule import ERROR, NOTE, WARNING, Rule, for_each_workload
 from kschedctl.scheduler.plugins.helper.volumes.listers import WAIT_FOR_FIRST_CONSUMER, get_claim_class
 from kschedctl.scheduler.plugins.node_affinity import NodeAffinity, describe_requirement
 from kschedctl.snapshot.nodes import HOSTNAME
-from kschedctl.text.counts import counted
+from kschedctl.text.counts import counted, join_words
 
 ISOLATION_WORDS = ("dedicated", "isolat", "tenant", "restricted", "compliance", "pci", "secure")
 MAX_TERMS = 3
@@ -104,7 +104,7 @@ def find_contradictory_conditions(workload: Workload) -> Iterator[Problem]:
     """Report a workload whose required conditions on node labels contradict each other in every alternative."""
     conflicts = [alternative.conditions.conflicts for alternative in list_node_condition_alternatives(workload.spec)]
     if conflicts and all(conflicts):
-        keys = ", ".join(dict.fromkeys(key for conflicting_keys in conflicts for key in conflicting_keys))
+        keys = join_words(list(dict.fromkeys(key for conflicting_keys in conflicts for key in conflicting_keys)))
         yield workload.build_problem(get_selection_path(workload), f"no node can meet all conditions on {keys}")
 
 

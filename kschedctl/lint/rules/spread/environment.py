@@ -20,7 +20,7 @@ from kschedctl.lint.objects.workload import Workload, compile_selector
 from kschedctl.lint.rule import NOTE, WARNING, Rule
 from kschedctl.lint.rules.spread.domains import HardSpread, iter_hard_spread_constraints
 from kschedctl.snapshot.nodes import HOSTNAME, ZONE
-from kschedctl.text.counts import agreeing, counted, first_few
+from kschedctl.text.counts import agreeing, counted, first_few, join_words
 
 _encode = msgspec.json.Encoder().encode
 
@@ -103,7 +103,7 @@ def find_zone_spread_ignoring_empty_zones(context: LintContext) -> Iterator[Prob
             if len(empty_zones) == 1:
                 message = f"zone {empty_zones[0]} has no nodes and is not counted until a node joins"
             else:
-                message = f"zones {', '.join(empty_zones)} have no nodes and are not counted until a node joins"
+                message = f"zones {join_words(empty_zones)} have no nodes and are not counted until a node joins"
             yield spread.workload.build_problem((*spread.path, "topologyKey"), message)
 
 
