@@ -378,6 +378,41 @@ def test_volume_claim_templates_are_volumes_of_the_pods() -> None:
     assert list_messages(manifest, *NODES, account, namespace, rule="rq-apply-refused") == []
 
 
+def make_quota(**hard: str) -> Json:
+    """Return a ResourceQuota of which three pods of 2 CPUs are in use."""
+    status = {"hard": hard, "used": {"requests.cpu": "6", "pods": "3"}}
+    return {
+        "kind": "ResourceQuota",
+        "metadata": {"name": "team", "namespace": "default"},
+        "spec": {"hard": hard},
+        "status": status,
+    }
+
+
+EXCEEDED = "exceeded quota: team, requested: requests.cpu={}, used: requests.cpu={}, limited: requests.cpu=9"
+
+
+@pytest.mark.parametrize(
+    ("replicas", "cpu", "message"),
+    [
+        (3, 2, ""),
+        (4, 2, ""),  # 8 of 9 CPUs
+        (30, 2, "26 of its 30 pods: " + EXCEEDED.format(2, 8)),
+        (1, 8, ""),  # the three pods of 2 CPUs are removed
+        (3, 4, "1 of its 3 pods: " + EXCEEDED.format(4, 8)),
+        (4, 3, "1 of its 4 pods: " + EXCEEDED.format(3, 9)),
+    ],
+)
+def test_changes_of_running_workloads_are_checked_against_quotas(replicas: int, cpu: int, message: str) -> None:
+    """The quota allows 9 CPUs, and three pods of 2 CPUs run, which leave when pods of another size replace them."""
+    account: Json = {"kind": "ServiceAccount", "metadata": {"name": "default", "namespace": "default"}}
+    namespace: Json = {"kind": "Namespace", "metadata": {"name": "default"}}
+    running = [make_pod(f"web-{i}", "n1", 2, owner="web") for i in range(3)]
+    cluster = (*NODES, *running, account, namespace, make_quota(**{"requests.cpu": "9"}))
+    messages = list_messages(make_workload(replicas, cpu), *cluster, rule="rq-apply-refused")
+    assert messages == ([f"the API server would not create {message}"] if message else [])
+
+
 SCALER = """\
 apiVersion: autoscaling/v2
 kind: HorizontalPodAutoscaler

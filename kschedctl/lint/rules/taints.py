@@ -390,7 +390,7 @@ TT_DEAD_TOLERATION = Rule(
     NOTE,
     find_tolerations_without_taint,
     summary="A toleration that matches no taint",
-    why="The key, value or effect is misspelled, or the taint no longer exists.",
+    why="The toleration has no effect: its key, value or effect is misspelled, or the taint no longer exists.",
     fix="Correct the toleration, or remove it",
     source=doc.TAINTS,
     needs_cluster=True,
