@@ -293,11 +293,30 @@ class Rollouts:
         rolled_out = self.replay(trial)
         return rolled_out is None or not rolled_out.harm
 
+    def find_sufficient_max_unavailable(self, kind: FixKind) -> int | None:
+        """Return a maxUnavailable with which the harmful rollout of a single change of this kind completes, if any.
+
+        The rollout then has a maxSurge of 0. Only rollouts that were replayed are considered.
+        """
+        for trial, result in self._results.values():
+            find_limit = result.find_sufficient_max_unavailable if result is not None else None
+            if find_limit is not None and [fix.kind for fix in trial.changes] == [kind]:
+                return find_limit()
+        return None
+
     def iter_harmful(self) -> Iterator[str]:
-        """Yield a line for each of the first replayed changes that would do harm, with the reason."""
-        harms = [(trial, result.harm) for trial, result in self._results.values() if result and result.harm]
-        for trial, harm in harms[:MOST_HARMFUL]:
-            yield f"{' and '.join(fix.text for fix in trial.changes)}: {harm}"
+        """Yield a line for each of the first replayed changes that would do harm, with the reason.
+
+        If other limits of a Deployment's rollout prevent the harm, the line names them.
+        """
+        harmful = [(trial, result) for trial, result in self._results.values() if result and result.harm]
+        for trial, result in harmful[:MOST_HARMFUL]:
+            line = f"{' and '.join(fix.text for fix in trial.changes)}: {result.harm}"
+            find_limit = result.find_sufficient_max_unavailable
+            max_unavailable = find_limit() if find_limit is not None else None
+            if max_unavailable is not None:
+                line += f". With maxSurge 0 and maxUnavailable {max_unavailable:,}, its rollout completes"
+            yield line
 
     def iter_harmless_fixes(self, best: Iterable[RankedFix]) -> Iterator[RankedFix]:
         """Yield each ranked fix with its harmless variants only, and leave out a fix if all its variants do harm.

@@ -56,7 +56,7 @@ def select_usable_pools(pools: Iterable[NodePool], classes: NodeClasses) -> list
 
 
 def _is_pool_ready(pool: NodePool, classes: NodeClasses) -> bool:
-    """Return whether the pool is ready. A pool without conditions is ready unless its node class is not ready."""
+    """Return whether the pool is ready. A pool without conditions is ready unless its node class is unready."""
     if not pool.status.conditions:
         return not classes.is_class_unready(pool)
     return any(condition.type == "Ready" and condition.status == "True" for condition in pool.status.conditions)

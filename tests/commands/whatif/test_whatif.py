@@ -775,6 +775,30 @@ def test_pods_that_pending_pods_evict_before_the_steps_are_named() -> None:
     assert run({"cordon": {"nodes": ["n2"]}}).evicted_before == ()
 
 
+@pytest.mark.parametrize(("allowed", "violated"), [(0, {"d/b": 0}), (1, {})])
+def test_budgets_that_preemption_violates_are_named(allowed: int, violated: dict[str, int]) -> None:
+    """The pod that the drain moves preempts the only pod of the budget, whether the budget allows it or not."""
+    budget = build_budget_with_status(1, 1 - allowed, maxUnavailable=allowed)
+    high = build_pod("high", "n1", "3", {"kind": "ReplicaSet", "name": "high"}, priority=10)
+    high["metadata"]["labels"] = {}
+    objects = [build_node("n1"), build_node("n2"), high, build_replica("web-5f-a", "n2", "3"), budget]
+    report = run(DRAIN_N1, objects=objects)
+    assert [step.violated_budgets for step in report.steps] == [violated]
+    text = "step 1 violates PodDisruptionBudget d/b: it allows 0 disruptions now, and preemption evicts 1 pod"
+    for output in ("table", "brief", "markdown", "html"):
+        assert (text in RENDERERS[output](report, Style(width=200)).replace("Step", "step")) is bool(violated), output
+
+    # A pending pod does the same before the first step
+    high = build_pod("high", cpu="3", priority=10)
+    high["metadata"]["labels"] = {}
+    objects = [build_node("n2"), high, build_replica("web-5f-a", "n2", "3"), budget]
+    report = run({"cordon": {"nodes": ["n2"]}}, objects=objects)
+    assert report.violated_budgets_before == violated
+    text = "violates PodDisruptionBudget d/b: it allows 0 disruptions now"
+    for output in ("table", "brief", "markdown", "html"):
+        assert (text in RENDERERS[output](report, Style(width=200))) is bool(violated), output
+
+
 def test_preempted_pods_do_not_hide_which_pending_pods_get_a_node_before_the_steps() -> None:
     """urgent evicts r1, which stays pending, so that one pod waits both now and before the step."""
     objects = [build_node("n1"), build_replica("r1", "n1", "3"), build_pod("urgent", cpu="3", priority=10)]

@@ -92,12 +92,12 @@ SELECTORS_OF_SECOND = ByVersion(
 class NextAlternative(StrEnum):
     """The alternative with which the search continues after an alternative that wants all devices."""
 
-    FIRST = "the request's first alternative (a bug)"
-    SAME = "the alternative itself"
+    FIRST = "those of the request's first alternative (a bug)"
+    SAME = "its own"
 
 
 NEXT_ALTERNATIVE = ByVersion(
-    "which alternative of firstAvailable selects the second and later devices of one with allocationMode: All",
+    "selectors that choose the second and later devices for an alternative of firstAvailable with allocationMode: All",
     (("", NextAlternative.FIRST), ("1.36", NextAlternative.SAME)),
 )
 COUNTER_CONSUMERS = ByVersion(
