@@ -287,6 +287,10 @@ def _list_summary_entries(summary: Summary, document: Document) -> tuple[str, ..
     entries = summary.pods[document.headline_entries if isinstance(document, PlainReport) else 0 :]
     if summary.summarizes == "Capacity" and len(summary.pods) == 1:  # the headline has the number of its pods
         return tuple(_describe_misfit("one more pod", replace(pods, pods=1)) for pods in entries)
+    if summary.summarizes == "Capacity":
+        return tuple(
+            _describe_misfit(_describe_entry_subject(summary, pods), replace(pods, pods=1)) for pods in entries
+        )
     return tuple(_describe_misfit(_describe_entry_subject(summary, pods), pods) for pods in entries)
 
 
@@ -302,8 +306,7 @@ def _describe_entry_subject(summary: Summary, pods: ShortPods) -> str:
     Entries of Capacity and Rebalancing count pods or evictions of a workload.
     """
     if summary.summarizes == "Capacity":
-        room = f"{pods.pods:,} more, then" if pods.pods else "none"
-        return f"{pods.workload}: {room}"
+        return f"{pods.workload}: {pods.pods:,} more; the next pod"
     if summary.summarizes == "Rebalancing":
         return f"{counted(pods.pods, 'eviction')} of {pods.workload} held back"
     # A workload is named with its kind, such as "Deployment shop/web"; a lone Pod is not a workload

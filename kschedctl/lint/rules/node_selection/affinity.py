@@ -37,7 +37,8 @@ def find_selectors_without_nodes(context: LintContext) -> Iterator[Problem]:
         if workload.kind == "DaemonSet" or not len(facts) or facts.get_selected_nodes(workload).any():
             continue
         if facts.is_always_rejected_by(workload, (NodeAffinity,)):
-            message = f"none of {counted(len(facts), 'node')} matches {describe_node_conditions(workload)}"
+            nodes = "the only node does not match" if len(facts) == 1 else f"none of the {len(facts):,} nodes matches"
+            message = f"{nodes} {describe_node_conditions(workload)}"
             yield workload.build_problem(get_selection_path(workload), message, _suggest_label_value(facts, workload))
 
 

@@ -32,7 +32,7 @@ from kschedctl.lint.context import LintContext
 from kschedctl.lint.objects.subject import Path, Problem, Subject, join_names
 from kschedctl.lint.objects.workload import SERVING_KINDS, Workload, parse_valid_quantities
 from kschedctl.lint.rule import ERROR, WARNING, Rule
-from kschedctl.text.counts import agreeing, counted
+from kschedctl.text.counts import agreeing, counted, join_words
 
 
 def find_amounts_missing_for_quota(context: LintContext) -> Iterator[Problem]:
@@ -52,7 +52,7 @@ def find_amounts_missing_for_quota(context: LintContext) -> Iterator[Problem]:
                 missing_resources = [name for name in required_resources if name not in usage]
                 if missing_resources:
                     message = (
-                        f"must specify {', '.join(missing_resources)}, which ResourceQuota {subject.name} requires"
+                        f"must specify {join_words(missing_resources)}, which ResourceQuota {subject.name} requires"
                     )
                     yield workload.build_problem(path, message)
 

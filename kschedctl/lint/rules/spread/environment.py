@@ -159,7 +159,8 @@ def find_inconsistent_constraints(context: LintContext) -> Iterator[Problem]:
             if constraint not in comparable:
                 difference = "a different constraint" if comparable else "no constraint"
                 message = (
-                    f"it counts the pods of {other.subject}, which have {difference} for {constraint.topology_key}"
+                    f"the constraint also counts the pods of {other.subject}, which have {difference} for "
+                    f"{constraint.topology_key}"
                 )
                 yield workload.build_problem(path, message)
                 break
@@ -214,7 +215,7 @@ def find_exceeded_skews(context: LintContext) -> Iterator[Problem]:
             owners = _list_owners_of_counted_pods(context, spread, selector)
             counts_only_other_workloads = str(spread.workload.subject) not in owners
             if counts_only_other_workloads:  # a restart of the workload would move none of the counted pods
-                message += f"; it counts the pods of {first_few(owners)}"
+                message += f"; the constraint also counts the pods of {first_few(owners)}"
                 fix = f"Spread {first_few(owners)} as well, or narrow the selector"
             yield spread.workload.build_problem(spread.path, message, fix)
 
