@@ -218,7 +218,7 @@ class Provisioning(Report, frozen=True):
         node_count = len(self.new_node_claims)
         if not node_count:
             remark = ""
-            if self.seen_types is not None and self.pod_errors:
+            if self.knows_only_seen_types and self.pod_errors:
                 remark = f"– {self._describe_known_types()}"
             return ("Karpenter would launch no node", f"for {pods}", remark)
         without = len(self.pod_errors) + len(self.rejected)
@@ -254,6 +254,11 @@ class Provisioning(Report, frozen=True):
             },
         )
 
+    @property
+    def knows_only_seen_types(self) -> bool:
+        """True if no instance types are known besides those that existing nodes show."""
+        return self.seen_types is not None
+
     def _iter_pods_with_reason(self) -> Iterator[tuple[str, str]]:
         """Yield each pod that gets no node or stays pending, with the reason."""
         for pod, error in self.pod_errors.items():
@@ -272,11 +277,15 @@ class Provisioning(Report, frozen=True):
             yield f"{fault} ({agreeing(len(pools), 'NodePool', 'NodePools')} {join_words(pools)})"
 
     def _iter_warnings(self) -> Iterator[str]:
-        """Yield warnings about missing instance types, and about NodePools that launch nothing."""
+        """Yield the warnings of the report.
+
+        They say that no NodePool is eligible, that instance types besides those of existing nodes are not known, and
+        which NodePools launch nothing because of their limits.
+        """
         if self.scheduler_error:
             reasons = tuple(self.iter_node_class_faults()) or (self.scheduler_error,)
             yield f"no NodePool is eligible: {'; '.join(reasons)}"
-        if self.seen_types is not None:
+        if self.knows_only_seen_types:
             yield f"{self._describe_known_types()}: specify --instance-types FILE"
         for pool, why in self.limits_exceeded.items():
             yield f"NodePool {pool}: {why}"

@@ -351,8 +351,7 @@ class _ObstacleSearch:
 
         For the resource ``nodes``, the amount is 1.
         """
-        columns = self.template.columns
-        capacities = [columns.types[index].capacity for index in np.flatnonzero(self.template.options).tolist()]
+        capacities = [instance_type.capacity for instance_type in self.template.instance_types]
         smallest = {name: min((capacity.get(name, ZERO) for capacity in capacities), default=ZERO) for name in names}
         return {**smallest, NODES: ONE}
 

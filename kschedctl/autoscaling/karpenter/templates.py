@@ -14,6 +14,7 @@ import numpy as np
 from kschedctl.api.arrays import Bools
 from kschedctl.api.karpenter import NodePool
 from kschedctl.api.objects import Taint
+from kschedctl.autoscaling.karpenter.instance_types import InstanceType
 from kschedctl.autoscaling.karpenter.labels import INITIALIZED, NODE_POOL, REGISTERED
 from kschedctl.autoscaling.karpenter.node_classes import NodeClasses
 from kschedctl.autoscaling.karpenter.requirements import IN, LabelRequirement, Requirements
@@ -42,6 +43,11 @@ class ClaimTemplate:
     def taints(self) -> tuple[Taint, ...]:
         """The taints of the pool's nodes."""
         return self.pool.spec.template.spec.taints
+
+    @property
+    def instance_types(self) -> list[InstanceType]:
+        """The instance types that meet the pool's own requirements."""
+        return [self.columns.types[index] for index in np.flatnonzero(self.options).tolist()]
 
 
 def select_usable_pools(pools: Iterable[NodePool], classes: NodeClasses) -> list[NodePool]:

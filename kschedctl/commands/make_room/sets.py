@@ -110,19 +110,22 @@ class ReleasableHoldings:
 
         The objects are grouped by kind, so that they can be put back.
         """
-        infos = self.view.pods.info[leaving_pods]
-        pods = leaving_pods[self.holders[infos]].tolist()
+        may_hold = self.holders[self.view.pods.info[leaving_pods]]
+        pods = leaving_pods[may_hold].tolist()
         objects_before: dict[str, list[Struct]] = {}
         for plugin in self.plugins:
             changes = plugin.release(self.view, pods)
-            for kind, objects in changes.items():
-                kind_before = objects_before.setdefault(kind, [])
-                for changed_object in cast("Sequence[ApiObject]", objects):
-                    original = self.cycle.view.objects.find(kind, *get_object_key(changed_object))
-                    if original is not None:
-                        kind_before.append(original)
+            for kind, changed_objects in changes.items():
+                objects_before.setdefault(kind, []).extend(self._iter_originals(kind, changed_objects))
             self.view.objects.replace_objects(changes)
         return objects_before
+
+    def _iter_originals(self, kind: str, changed_objects: Sequence[Struct]) -> Iterator[Struct]:
+        """Yield the originals of the objects of this kind, from the view of the pod's cycle, which is not changed."""
+        for changed_object in cast("Sequence[ApiObject]", changed_objects):
+            original = self.cycle.view.objects.find(kind, *get_object_key(changed_object))
+            if original is not None:
+                yield original
 
 
 def releases_resources_on_exit(simulation: Simulation, position: Position) -> bool:

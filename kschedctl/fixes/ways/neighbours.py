@@ -476,14 +476,24 @@ def _count_replicas_after_removal(trial_node: TrialNode, pod: Pod, owner: Owner)
         return None
     if owner.kind in ("Deployment", "ReplicaSet"):
         return count_replicas(trial_node, owner) - 1 - _count_removed_replicas(trial_node, owner)
+    if owner.kind == "StatefulSet":
+        return _count_replicas_before_last_ordinal(trial_node, pod, owner)
+    return None
+
+
+def _count_replicas_before_last_ordinal(trial_node: TrialNode, pod: Pod, owner: Owner) -> int | None:
+    """Return the number of replicas without the StatefulSet's last pod, or None if the pod is not the last one."""
     ordinal_text = pod.metadata.name.removeprefix(f"{owner.name}-")
-    if owner.kind != "StatefulSet" or not ordinal_text.isdigit():
+    if not ordinal_text.isdigit():
         return None
     ordinal = int(ordinal_text)
+
+    # Pods may be missing after this one, so look ahead as many ordinals as there are replicas.
     later_ordinals = range(ordinal + 1, ordinal + 1 + count_replicas(trial_node, owner))
     pods = trial_node.cycle.view.pods
     is_last = all(pods.find_position(f"{owner.namespace}/{owner.name}-{number}") is None for number in later_ordinals)
-    return ordinal if is_last else None
+    replicas_before = ordinal  # ordinals are counted from 0
+    return replicas_before if is_last else None
 
 
 def _count_removed_replicas(trial_node: TrialNode, owner: Owner) -> int:

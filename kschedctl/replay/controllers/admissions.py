@@ -258,7 +258,7 @@ class Admissions:
             kept=len(changes[0].kept),
             admitted=len(changes[0].new) if len(changes) == 1 else None,
             document=self._written.get(owner),
-            scheduler=lambda: self._scheduler,
+            get_scheduler=lambda: self._scheduler,
             completes_rollout=completes_rollout,
         )
         start = FixState(self._cluster, self._list_quotas_charged_with_denied_pods(request.namespace), request.manifest)

@@ -117,7 +117,7 @@ class MissingPods:
     """The number of new pods of the workload that were admitted before, or None for several workloads."""
     document: JsonObject | None
     """The workload's manifest, if that is known."""
-    scheduler: Callable[[], Scheduler]
+    get_scheduler: Callable[[], Scheduler]
     """Returns a scheduler of the cluster."""
     completes_rollout: Callable[[FixState, int], bool]
     """Returns whether quotas let a rollout to this number of pods end in a changed state."""
@@ -297,7 +297,7 @@ class MissingPods:
             return Scheduler(
                 create_workload_objects(self.cluster, [workload], include_denied=True).apply_to(self.cluster)
             )
-        return self.scheduler()
+        return self.get_scheduler()
 
     def _build_creation_fix(self, state: FixState, stored: AdmissionRequest) -> CreationFix:
         """Build the report on a fix, with commands, changes and the nodes that are then feasible.

@@ -314,11 +314,11 @@ def run_rollouts(
         ended_outcomes = [
             Outcome(position, NOT_CREATED, message=ENDED_WITH_JOB) for position in outcomes if position in ended
         ]
-        return [*simulation.explain(existing), *ended_outcomes, *_iter_uncreated_outcomes(rollouts)]
+        return [*simulation.explain(existing), *ended_outcomes, *_give_up_uncreated_pods(rollouts)]
     except KeyboardInterrupt:
         simulation.interrupted = True
         outcomes = {position: Outcome(position, NOT_TRIED) for position in waiting} | outcomes
-    return [*outcomes.values(), *_iter_uncreated_outcomes(rollouts)]
+    return [*outcomes.values(), *_give_up_uncreated_pods(rollouts)]
 
 
 def _run_scheduling_round(
@@ -345,17 +345,22 @@ def _run_scheduling_round(
     return outcomes | {victim: Outcome(victim, NOT_TRIED) for victim in sorted(evicted)}
 
 
-def _iter_uncreated_outcomes(rollouts: Sequence[Rollout]) -> Iterator[Outcome]:
-    """Yield an outcome for each pod that was never created, and mark the pod as gone. Denied rollouts yield nothing."""
+def _give_up_uncreated_pods(rollouts: Sequence[Rollout]) -> list[Outcome]:
+    """Mark the pods that were never created as gone, and return an outcome for each of them.
+
+    The pods of denied rollouts get no outcome.
+    """
+    outcomes = []
     for rollout in rollouts:
         rollout.simulation.gone.update(rollout.coming)
         if rollout.denied:
             continue
         for position in rollout.coming:
             if rollout.simulation.interrupted:
-                yield Outcome(position, NOT_TRIED)
+                outcomes.append(Outcome(position, NOT_TRIED))
             else:
-                yield Outcome(position, NOT_CREATED, message=WAITING_FOR_CONTROLLER)
+                outcomes.append(Outcome(position, NOT_CREATED, message=WAITING_FOR_CONTROLLER))
+    return outcomes
 
 
 class RolloutReplay(Protocol):

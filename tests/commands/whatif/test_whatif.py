@@ -404,6 +404,15 @@ def test_runs() -> None:
     assert run(step, objects=objects, runs=16, workers=Workers(2)).to_dict() == report.to_dict()
 
 
+def test_step_names_the_taints_that_it_changes() -> None:
+    add = {"key": "a", "value": "b", "effect": "NoSchedule"}
+    report = run(
+        {"taint": {"nodes": ["n1"], "add": [add], "remove": [{"key": "k"}]}},
+        {"taint": {"nodes": ["n1"], "remove": [{"key": "a"}]}},
+    )
+    assert [step.subject for step in report.steps] == ["n1: add a=b:NoSchedule; remove k", "n1: remove a"]
+
+
 def test_steps_are_applied_in_order() -> None:
     steps = [{"addNodes": {"like": "n1", "name": "new"}}, {"drain": {"nodes": ["n1"]}}, {"fail": {"nodes": ["new-0"]}}]
     report = run(*steps)
@@ -429,6 +438,10 @@ def test_steps_are_applied_in_order() -> None:
         ([{"priorityClass": {"name": "gold"}}], 'step 1 (priorityClass): PriorityClass "gold" not found'),
         ([{"addNodes": {"count": 1}}], "step 1 (addNodes): exactly one of like and template"),
         ([{"taint": {"nodes": ["n1"], "add": [{"key": "k"}]}}], "step 1 (taint): a taint to add needs an effect"),
+        (
+            [{"taint": {"nodes": ["n1"], "remove": ["k"]}}],
+            "step 1 (taint), remove[0]: 'k' is not of type 'object' with the fields key, value, effect",
+        ),
         ([{"explode": {}}], "step 1 (explode): unknown step; the steps are cordon, uncordon, taint, label, addNodes"),
         (
             [{"label": {"nodes": ["n1"], "labels": {"a": 5}}}],
