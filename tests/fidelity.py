@@ -81,13 +81,16 @@ def iter_comparisons() -> Iterator[Comparison]:
         yield Comparison(SCHEDULER, release, whole, make_case_reader(file), explains_alike)
 
     over_time: dict[str, tuple[str, Callable[[Json], bool]]] = {
-        "wakes": ("whether an event wakes a rejected pod", lambda case: not wakes.find_differing_parts(case)),
+        "wakes": (
+            "whether an event makes the scheduler retry a rejected pod",
+            lambda case: not wakes.find_differing_parts(case),
+        ),
         "run": (
-            "draining a queue of pending pods",
+            "scheduling a whole queue of pending pods",
             lambda case: queue.agrees(case["want"], queue.run_queue("run", case)),
         ),
         "gang": (
-            "draining a queue with pod groups",
+            "scheduling a whole queue with pod groups",
             lambda case: queue.agrees(case["want"], queue.run_queue("gang", case)),
         ),
         "sampling": (

@@ -313,8 +313,9 @@ def _iter_fraction_warnings(request: AdmissionRequest) -> Iterator[str]:
 def _build_stored_object(request: AdmissionRequest) -> JsonObject:
     """Build the shown part of the object as the API server would store it.
 
-    This part consists of the relevant metadata and the spec. For a pod, it also has the QoS class and whether the pod
-    gets a token volume.
+    This part consists of the spec and of the object's names, labels, annotations and finalizers. A name that is still
+    to be generated is shown as its prefix with "*". For a pod, the part also has the QoS class and whether the pod gets
+    a token volume.
     """
     meta = request.obj["metadata"]
     names = ("name", "namespace", "generateName", "labels", "annotations", "finalizers")

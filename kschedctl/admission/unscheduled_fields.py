@@ -72,7 +72,7 @@ def _validate_deadline(spec: Writable, path: Path) -> ValidationErrors:
 
 
 def _validate_pod_security_context(spec: Writable, path: Path) -> ValidationErrors:
-    """Validate the security context of a pod, and that it does not share two process namespaces."""
+    """Validate the security context of a pod, and that shareProcessNamespace is not combined with hostPID."""
     context = spec.get("securityContext") or {}
     yield from _validate_user_and_group(context, (*path, "securityContext"))
     if spec.get("shareProcessNamespace") and spec.get("hostPID"):

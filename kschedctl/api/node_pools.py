@@ -80,6 +80,9 @@ POOL_LABELS = (
 )
 """The providers' labels, with those that only one provider uses first."""
 
+KARPENTER_LABELS = frozenset(("karpenter.sh/nodepool", "karpenter.sh/provisioner-name"))
+"""The labels of nodes that Karpenter launched, in current and in old releases."""
+
 POOL_ANNOTATION = "oci.oraclecloud.com/node-pool-id"
 """The annotation with which OKE gives a pool's OCID.
 

@@ -262,18 +262,24 @@ def _find_stored_documents(reading: ReadResult, owners: Set[Owner], namespace: s
 
 
 def _iter_new_objects(reading: ReadResult, kinds: Iterable[str], namespace: str | None) -> Iterator[tuple[str, Any]]:
-    """Yield each object of these kinds that has no UID and is in no file with nodes, after its kind.
+    """Yield (kind, object) for each object of these kinds that has no UID, so that it is still to be created.
 
-    Objects without a namespace get ``namespace``, or the default one if it is None.
+    Objects in files that also have nodes are left out, because such files describe a cluster. Objects without a
+    namespace get ``namespace``, or the default one if it is None.
     """
     files_with_nodes = reading.origins.get_files("Node")
     for kind in kinds:
         if reading.origins.get_files(kind) <= files_with_nodes:
-            continue
+            continue  # every object of the kind is in a file with nodes, or there is none
         objects: Sequence[Any] = reading.objects.get(kind, ())
         for obj in objects:
-            if not obj.metadata.uid and reading.origins.get_file(kind, *get_key(obj)) not in files_with_nodes:
-                yield kind, obj if kind in CLUSTER_SCOPED else with_namespace(obj, namespace or DEFAULT_NAMESPACE)
+            file = reading.origins.get_file(kind, *get_key(obj))
+            if obj.metadata.uid or file in files_with_nodes:
+                continue
+            if kind in CLUSTER_SCOPED:
+                yield kind, obj
+            else:
+                yield kind, with_namespace(obj, namespace or DEFAULT_NAMESPACE)
 
 
 def _format_object_title(kind: str, obj: ApiObject) -> str:
@@ -405,7 +411,7 @@ def _log_skipped_kustomizations(reading: ReadResult) -> None:
 
 
 def log_skipped_hooks(reading: ReadResult) -> None:
-    """Log the manifests that are Helm hooks, which are not created."""
+    """Log the workload manifests that are skipped because they are Helm hooks other than install hooks."""
     hooks = [
         describe_document(manifest.document)
         for manifest in reading.manifests

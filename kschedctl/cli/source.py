@@ -248,8 +248,8 @@ def with_context_namespace(scope: Scope, source: Source, cluster: Cluster) -> Sc
 def log_cluster(cluster: Cluster) -> None:
     """Log a cluster's warnings and facts about it: its API server, scheduler, configuration and resource versions.
 
-    Only warnings, and objects that changed while they were read, are logged as warnings. Most facts are known only for
-    a cluster with a provenance.
+    Warnings, and the numbers of objects that changed during the read, are logged at warning level. Facts are logged at
+    info level. Without a provenance, only the API server is known.
     """
     for warning in cluster.warnings:
         log.warning("warning: %s", warning)

@@ -175,7 +175,7 @@ def _build_workload_targets(inquiry: Inquiry, owner: Owner) -> list[TargetPod]:
     from kschedctl.replay.controllers.missing_pods import (  # noqa: PLC0415 - not for a pod
         explain_fewer_pods,
         find_fixes_for_report,
-        replay_missing_pod_admission,
+        replay_admission_of_missing_pods,
     )
     from kschedctl.replay.controllers.stored_workloads import find_owner_manifest  # noqa: PLC0415 - not for a pod
     from kschedctl.replay.controllers.workload_pods import find_targets_of_workload  # noqa: PLC0415 - not for a pod
@@ -192,7 +192,7 @@ def _build_workload_targets(inquiry: Inquiry, owner: Owner) -> list[TargetPod]:
     fewer_reasons = explain_fewer_pods(inquiry.cluster, owner)
     waiting = find_blockers(inquiry.cluster, owner, inquiry.now)
     template = manifest or find_owner_manifest(inquiry.cluster, owner)
-    replayed_failures = replay_missing_pod_admission(
+    replayed_failures = replay_admission_of_missing_pods(
         inquiry.cluster, owner, template, inquiry.find_stored_document(owner)
     )
     if not_created is not None and not not_created.past:

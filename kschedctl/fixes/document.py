@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from msgspec.structs import replace
 
 from kschedctl.api.json_values import Json, JsonObject, object_at
 from kschedctl.api.kinds import KINDS
-from kschedctl.api.objects import PersistentVolumeClaim, Pod, Struct
+from kschedctl.api.objects import ApiObject, PersistentVolumeClaim, Pod, Struct
 from kschedctl.api.ownership import Owner, find_owner
 from kschedctl.api.workloads import CronJob, get_identity, get_template_spec, replace_template_spec
 from kschedctl.cluster import FIELDS, Cluster
@@ -198,16 +198,21 @@ def _is_workload_in_cluster(workload: Struct, cluster: Cluster) -> bool:
     was read into the cluster with the other files.
     """
     owner = get_identity(workload)
-    if workload.metadata.uid:  # type: ignore[attr-defined]
+    if cast("ApiObject", workload).metadata.uid:
         return True
     field = FIELDS.get(owner.kind)
     candidates = cluster.list_in_namespace(field, owner.namespace) if field and owner.kind != "Pod" else ()
     same_name = [candidate.metadata for candidate in candidates if candidate.metadata.name == owner.name]
     if any(metadata.uid or metadata.creation_timestamp for metadata in same_name):
         return True
+    return _has_real_pods(owner, cluster)
+
+
+def _has_real_pods(owner: Owner, cluster: Cluster) -> bool:
+    """Return whether the cluster has a pod of the owner that was not made up from a manifest."""
     from kschedctl.replay.controllers.plan_change import ExistingPods  # noqa: PLC0415 - only for manifests
 
-    return not all(map(is_made_up, ExistingPods(cluster).find_workload_pods(*owner)))
+    return any(not is_made_up(pod) for pod in ExistingPods(cluster).find_workload_pods(*owner))
 
 
 def _iter_manifest_edits(changes: Iterable[Mapping[str, Any]], owner: Owner) -> Iterator[str]:

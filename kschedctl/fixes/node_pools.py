@@ -58,37 +58,39 @@ def find_node_pool_fixes(
     if current_answer.would_launch or current_answer.existing_node:
         return ()
     limits_by_pool = {verdict.pool: verdict.sufficient_limits for verdict in current_answer.pools}
-    changes = islice(_iter_pool_changes(cluster, pod, types, limits_by_pool), MOST_TRIED)
-    return tuple(_build_pool_remedy(change) for change in changes if _lets_pool_launch_node(change, replay))
+    corrections = islice(_iter_pool_corrections(cluster, pod, types, limits_by_pool), MOST_TRIED)
+    return tuple(
+        _build_pool_remedy(correction) for correction in corrections if _lets_pool_launch_node(correction, replay)
+    )
 
 
-def _lets_pool_launch_node(change: PoolCorrection, replay: Replay) -> bool:
-    """Replay Karpenter with the change, and return whether the changed pool would launch a node for the pod."""
-    after = replay(change.cluster, change.types)
-    return any(pool.pool == change.pool and pool.takes for pool in after.pools)
+def _lets_pool_launch_node(correction: PoolCorrection, replay: Replay) -> bool:
+    """Replay Karpenter with the correction, and return whether the changed pool would launch a node for the pod."""
+    after = replay(correction.cluster, correction.types)
+    return any(pool.pool == correction.pool and pool.takes for pool in after.pools)
 
 
-def _build_pool_remedy(change: PoolCorrection) -> Remedy:
+def _build_pool_remedy(correction: PoolCorrection) -> Remedy:
     """Build the remedy that reports a correction of a NodePool, with its command."""
     return Remedy(
-        summary=change.summary,
+        summary=correction.summary,
         by="operator",
         weakens=None,  # no guarantee is given up
-        opens=(f"a new node of NodePool {change.pool}",),
-        commands=(change.command,),
+        opens=(f"a new node of NodePool {correction.pool}",),
+        commands=(correction.command,),
         changes=(),  # the command makes the correction
-        kinds=(change.kind.value,),
+        kinds=(correction.kind.value,),
         step=Price.CORRECTION.name.lower(),
     )
 
 
-def _iter_pool_changes(
+def _iter_pool_corrections(
     cluster: Cluster,
     pod: Pod,
     types: Sequence[JsonObject] | None,
     limits_by_pool: Mapping[str, Mapping[str, str]],
 ) -> Iterator[PoolCorrection]:
-    """Yield changes to each NodePool or its node class, each of which may be enough for the pod.
+    """Yield corrections of each NodePool or of its node class. A single correction may be enough for the pod.
 
     `limits_by_pool` maps the names of pools to the limits, by resource, with which they would take the pod.
     """

@@ -398,10 +398,10 @@ class FixedParts(NamedTuple):
 
 
 def find_nodes_with_new_room(trial: RemedyTrial, target_key: ObjectKey) -> frozenset[str] | None:
-    """Return the names of the nodes that the fix edits or adds, or where pods are edited.
+    """Return the names of the nodes that may get room: nodes that the fix edits or adds, and nodes of edited pods.
 
-    The result is None if an edit changes the labels of a node, or the required anti-affinity of the target pod, which
-    its running replicas may share. All other edits of the target pod are ignored.
+    Return None if other nodes may get room as well. They may if the fix changes the labels of a node, or the required
+    anti-affinity of the target pod, which its running replicas may share. Other edits of the target pod are ignored.
     """
     names: set[str] = set()
     for key, edit in trial.edits.items():

@@ -6,6 +6,7 @@ Fixes that do harm once the changed pod template is rolled out are left out. Rol
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
+from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from kschedctl.api.objects import Struct
@@ -68,6 +69,8 @@ class _RankKey(NamedTuple):
     """The sum of the fixes' costs plus the number of evicted pods."""
     needs_operator: bool
     """True if a fix can only be made by the cluster's operator."""
+    displaced_priority: float
+    """The highest priority of the pods that the fixes move or remove, or minus infinity if there are none."""
     fewer_nodes: int
     """Minus the number of nodes that are feasible after the fixes."""
     text: str
@@ -241,16 +244,19 @@ def _build_rank_key(trial: RemedyTrial) -> _RankKey:
     """Return the sort key of a trial. The smallest key is the best.
 
     The criteria are, in this order: no values needed from the user, lower prices of the changes, a lower sum of their
-    costs, no operator needed, and more feasible nodes. Prices are compared in descending order. Harmful evictions add
-    `Price.LOSS` to the prices, and each victim adds 1 to the costs. The text of the fixes only breaks ties.
+    costs, no operator needed, a lower priority of the pods that are moved or removed, and more feasible nodes. Prices
+    are compared in descending order. Harmful evictions add `Price.LOSS` to the prices, and each victim adds 1 to the
+    costs. The text of the fixes only breaks ties.
     """
     fixes = trial.changes
     prices, cost = build_cost_key(fixes)
+    displaced_priorities = [fix.displaced_priority for fix in fixes if fix.displaced_priority is not None]
     return _RankKey(
         needs_values=any(fix.needs_values for fix in fixes),
         prices=(Price.LOSS, *prices) if trial.harm else prices,
         cost=cost + len(trial.victims),
         needs_operator=any(fix.by == "operator" for fix in fixes),
+        displaced_priority=max(displaced_priorities, default=-inf),
         fewer_nodes=-len(trial.feasible_or_nominated_nodes),
         text=" ".join(fix.text for fix in fixes),
     )
@@ -287,11 +293,30 @@ class Rollouts:
         rolled_out = self.replay(trial)
         return rolled_out is None or not rolled_out.harm
 
+    def find_sufficient_max_unavailable(self, kind: FixKind) -> int | None:
+        """Return a maxUnavailable with which the harmful rollout of a single change of this kind completes, if any.
+
+        The rollout then has a maxSurge of 0. Only rollouts that were replayed are considered.
+        """
+        for trial, result in self._results.values():
+            find_limit = result.find_sufficient_max_unavailable if result is not None else None
+            if find_limit is not None and [fix.kind for fix in trial.changes] == [kind]:
+                return find_limit()
+        return None
+
     def iter_harmful(self) -> Iterator[str]:
-        """Yield a line for each of the first replayed changes that would do harm, with the reason."""
-        harms = [(trial, result.harm) for trial, result in self._results.values() if result and result.harm]
-        for trial, harm in harms[:MOST_HARMFUL]:
-            yield f"{' and '.join(fix.text for fix in trial.changes)}: {harm}"
+        """Yield a line for each of the first replayed changes that would do harm, with the reason.
+
+        If other limits of a Deployment's rollout prevent the harm, the line names them.
+        """
+        harmful = [(trial, result) for trial, result in self._results.values() if result and result.harm]
+        for trial, result in harmful[:MOST_HARMFUL]:
+            line = f"{' and '.join(fix.text for fix in trial.changes)}: {result.harm}"
+            find_limit = result.find_sufficient_max_unavailable
+            max_unavailable = find_limit() if find_limit is not None else None
+            if max_unavailable is not None:
+                line += f". With maxSurge 0 and maxUnavailable {max_unavailable:,}, its rollout completes"
+            yield line
 
     def iter_harmless_fixes(self, best: Iterable[RankedFix]) -> Iterator[RankedFix]:
         """Yield each ranked fix with its harmless variants only, and leave out a fix if all its variants do harm.

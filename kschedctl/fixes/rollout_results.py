@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from kschedctl.api.arrays import Position
@@ -28,6 +28,11 @@ class RolloutResult(NamedTuple):
     """Evicted pods of other owners."""
     harm: str = ""
     """The harm that the rollout would do; empty if more pods of the workload get a node."""
+    find_sufficient_max_unavailable: Callable[[], int | None] | None = None
+    """Returns a maxUnavailable with which the rollout completes if its maxSurge is 0, or None if there is none.
+
+    Only for a Deployment's rollout that does not complete with its own limits.
+    """
     chain: EvictionChain | None = None
     """The chain of evictions that follows, or None without victims."""
     failed_jobs: tuple[FailedJob, ...] = ()

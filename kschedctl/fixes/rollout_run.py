@@ -6,6 +6,7 @@ API server's default is replayed.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
@@ -38,7 +39,13 @@ from kschedctl.replay.controllers.creation import create_workload_objects
 from kschedctl.replay.controllers.plan_change import is_controlled_by, rank_for_removal
 from kschedctl.replay.controllers.remaining_quotas import create_allowed_claims
 from kschedctl.replay.controllers.rollout import Rollout, RolloutCreation, rename_replaced_pods, run_rollouts
-from kschedctl.replay.controllers.workload_change import ORDINAL_LABELS, WorkloadChange, get_slot, set_rollout_limits
+from kschedctl.replay.controllers.workload_change import (
+    ORDINAL_LABELS,
+    Pace,
+    WorkloadChange,
+    get_slot,
+    set_rollout_limits,
+)
 from kschedctl.replay.edits import ObjectKey, add_or_replace_pods, change_pods, is_made_up
 from kschedctl.replay.settling import enable_pod_recreation
 from kschedctl.scheduler.scheduler import Scheduler
@@ -72,7 +79,23 @@ def plan_and_run_rollout(
     # If none of the pods exists yet, some may have a node from an earlier replay.
     placed_before = sum(bool(pod.spec.node_name) for pod in old_pods)
     scheduler = Scheduler(cluster, trial.scheduler.call_extender)
-    return _run_rollout(owner, change, scheduler, deleted, placed_before)
+    rolled_out = _run_rollout(owner, change, scheduler, deleted, placed_before)
+    if not rolled_out.harm or change.pace is not Pace.ROLLING:
+        return rolled_out
+
+    def find_sufficient_max_unavailable() -> int | None:
+        """Return a maxUnavailable with which the rollout completes without surge and evictions, or None."""
+        unavailable = 1
+        while True:
+            without_surge = dataclasses.replace(change, surge=0, unavailable=unavailable)
+            result = _run_rollout(owner, without_surge, scheduler, deleted, placed_before)
+            if not result.harm and not result.victims:
+                return unavailable
+            if unavailable >= change.desired:
+                return None
+            unavailable = min(2 * unavailable, change.desired)
+
+    return rolled_out._replace(find_sufficient_max_unavailable=find_sufficient_max_unavailable)
 
 
 def _plan_rollout(

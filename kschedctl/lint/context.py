@@ -23,6 +23,7 @@ from kschedctl.lint.analysis.facts import ClusterFacts
 from kschedctl.lint.analysis.node_requirements import PoolTypeCatalog
 from kschedctl.lint.objects.kinds import (
     AUTOSCALERS,
+    NAMESPACE_LIMITS,
     REPLICA_LIMIT_FIELDS,
     ScalingLimits,
     WrittenNodePool,
@@ -43,7 +44,7 @@ from kschedctl.lint.objects.manifests import (
 from kschedctl.lint.objects.owners import TopmostOwners, iter_cluster_workloads
 from kschedctl.lint.objects.subject import Location, Path, Problem, Subject
 from kschedctl.lint.objects.variants import NO_SETS, AppliedSet, AppliedSets, Variants
-from kschedctl.lint.objects.workload import Workload, compile_selector
+from kschedctl.lint.objects.workload import SERVING_KINDS, Workload, compile_selector
 from kschedctl.reports.findings import PassedOver
 from kschedctl.reports.unknown import INSTANCE_TYPES
 from kschedctl.scheduler.configuration.version_fields import build_validation_options
@@ -148,7 +149,10 @@ class LintContext:
     @classmethod
     def from_cluster(cls, cluster: Cluster) -> LintContext:
         """Build the context for linting all workloads and other objects of a cluster."""
-        items = {struct: tuple(map(_to_typed_object, getattr(cluster, FIELDS[kind]))) for kind, struct in TYPED.items()}
+        structs = {**TYPED, **NAMESPACE_LIMITS}
+        items = {
+            struct: tuple(map(_to_typed_object, getattr(cluster, FIELDS[kind]))) for kind, struct in structs.items()
+        }
         pools = tuple(
             TypedObject(_to_typed_object(pool).subject, to_written_pool(pool)) for pool in cluster.karpenter_node_pools
         )
@@ -281,6 +285,32 @@ class LintContext:
         fields = REPLICA_LIMIT_FIELDS[autoscaler.kind]
         limit_path = ("spec", fields.maximum if at_maximum else fields.minimum)
         return autoscaler.build_problem(limit_path, f"{workload.owner}: {message}")
+
+    def find_stored_workload(self, workload: Workload) -> api.StoredWorkload | None:
+        """Return the stored object of a serving workload of the linted cluster.
+
+        Returns None for a workload from a manifest, for other kinds, and if the object was not read.
+        """
+        return None if workload.subject.document else self._stored_workloads.get(workload.owner)
+
+    def iter_stored_workloads_without_pods(self, namespace: str) -> Iterator[Workload]:
+        """Yield the serving workloads of the linted cluster of which no pod exists. Owned ReplicaSets are left out."""
+        owners_with_pods = {workload.owner for workload in self.workloads}
+        for owner, stored in self._stored_workloads.items():
+            is_owned_replica_set = owner.kind == "ReplicaSet" and bool(stored.metadata.owner_references)
+            if owner.namespace == namespace and owner not in owners_with_pods and not is_owned_replica_set:
+                template = stored.spec.template
+                subject = Subject(owner.kind, owner.name, namespace)
+                yield Workload(subject, template.metadata.labels, template.spec, stored.spec.replicas)
+
+    @cached_property
+    def _stored_workloads(self) -> dict[Owner, api.StoredWorkload]:
+        """The stored objects of the cluster's serving workloads, or {} without a cluster."""
+        stored_workloads = {}
+        for kind in SERVING_KINDS & FIELDS.keys():
+            for stored in getattr(self.cluster, FIELDS[kind], ()):
+                stored_workloads[Owner(kind, *_get_full_name(stored))] = stored
+        return stored_workloads
 
     def list_linted_objects(self, kind: type[T]) -> tuple[TypedObject[T], ...]:
         """Return the linted objects of a kind."""

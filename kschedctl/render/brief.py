@@ -207,10 +207,10 @@ class _BriefLayout:
         warning always stay. Warnings are left out only for the first part, and nothing is left out for an entry after
         the first.
         """
-        later_entries = self._list_shown(warnings=False)[1:]
+        later_entries = self._list_shown_of_kind(warnings=False)[1:]
         replaceable = [] if index in later_entries else later_entries
         if index == 0:
-            replaceable = self._list_shown(warnings=True)[1:] + replaceable
+            replaceable = self._list_shown_of_kind(warnings=True)[1:] + replaceable
         return replaceable
 
     def add_left_out_count(self, *, warnings: bool) -> None:
@@ -220,12 +220,12 @@ class _BriefLayout:
         line, another entry or warning is left out first. The line is dropped if there is still no room.
         """
         total = self._warning_count if warnings else self._entry_count
-        shown_of_kind = self._list_shown(warnings=warnings)
+        shown_of_kind = self._list_shown_of_kind(warnings=warnings)
         if not shown_of_kind or len(shown_of_kind) == total:
             return
         if self._count_lines() >= MAX_LINES:
             self._make_room_for_count(warnings=warnings)
-            shown_of_kind = self._list_shown(warnings=warnings)
+            shown_of_kind = self._list_shown_of_kind(warnings=warnings)
         if self._count_lines() < MAX_LINES:
             left_out_count = total - len(shown_of_kind)
             noun = f" {agreeing(left_out_count, 'warning', 'warnings')}" if warnings else ""
@@ -237,11 +237,11 @@ class _BriefLayout:
         The last shown entry is left out or, if warnings are counted and no entry is shown, the last shown warning. The
         only shown entry or warning of the counted kind stays, because the count is appended to it.
         """
-        shown_entries = self._list_shown(warnings=False)
+        shown_entries = self._list_shown_of_kind(warnings=False)
         if warnings and shown_entries:
             self._shown.remove(shown_entries[-1])
             return
-        shown_of_kind = self._list_shown(warnings=warnings)
+        shown_of_kind = self._list_shown_of_kind(warnings=warnings)
         if len(shown_of_kind) > 1:
             self._shown.remove(shown_of_kind[-1])
 
@@ -249,13 +249,12 @@ class _BriefLayout:
         """Return the shown parts with their lines, from top to bottom."""
         return [(self._parts[index], self._lines[index]) for index in sorted(self._shown)]
 
-    def _list_shown(self, *, warnings: bool) -> list[int]:
+    def _list_shown_of_kind(self, *, warnings: bool) -> list[int]:
         """Return the indexes of the shown entries or, with `warnings`, of the shown warnings, from top to bottom."""
-        return [
-            index
-            for index in sorted(self._shown)
-            if (self._parts[index].is_warning if warnings else self._parts[index].is_entry)
-        ]
+        shown = sorted(self._shown)
+        if warnings:
+            return [index for index in shown if self._parts[index].is_warning]
+        return [index for index in shown if self._parts[index].is_entry]
 
     def _count_lines(self) -> int:
         """Return the number of lines of the shown parts."""
@@ -263,8 +262,8 @@ class _BriefLayout:
 
     def _count_free_lines(self) -> int:
         """Return the number of free lines, without those that say how many entries and warnings are left out."""
-        leaves_out_entries = 0 < len(self._list_shown(warnings=False)) < self._entry_count
-        leaves_out_warnings = 0 < len(self._list_shown(warnings=True)) < self._warning_count
+        leaves_out_entries = 0 < len(self._list_shown_of_kind(warnings=False)) < self._entry_count
+        leaves_out_warnings = 0 < len(self._list_shown_of_kind(warnings=True)) < self._warning_count
         return MAX_LINES - leaves_out_entries - leaves_out_warnings - self._count_lines()
 
 
@@ -288,6 +287,10 @@ def _list_summary_entries(summary: Summary, document: Document) -> tuple[str, ..
     entries = summary.pods[document.headline_entries if isinstance(document, PlainReport) else 0 :]
     if summary.summarizes == "Capacity" and len(summary.pods) == 1:  # the headline has the number of its pods
         return tuple(_describe_misfit("one more pod", replace(pods, pods=1)) for pods in entries)
+    if summary.summarizes == "Capacity":
+        return tuple(
+            _describe_misfit(_describe_entry_subject(summary, pods), replace(pods, pods=1)) for pods in entries
+        )
     return tuple(_describe_misfit(_describe_entry_subject(summary, pods), pods) for pods in entries)
 
 
@@ -303,8 +306,7 @@ def _describe_entry_subject(summary: Summary, pods: ShortPods) -> str:
     Entries of Capacity and Rebalancing count pods or evictions of a workload.
     """
     if summary.summarizes == "Capacity":
-        room = f"{pods.pods:,} more, then" if pods.pods else "none"
-        return f"{pods.workload}: {room}"
+        return f"{pods.workload}: {pods.pods:,} more; the next pod"
     if summary.summarizes == "Rebalancing":
         return f"{counted(pods.pods, 'eviction')} of {pods.workload} held back"
     # A workload is named with its kind, such as "Deployment shop/web"; a lone Pod is not a workload
@@ -438,24 +440,38 @@ def _iter_warning_parts(summary: Summary, unsaid_doubts: tuple[str, ...]) -> Ite
 
     Only the first WARNINGS_BEFORE_FIX warnings get lines before the first fix does.
     """
-    headline_names_all_doubts = bool(summary.doubts) and not unsaid_doubts
-    doubts_text = "; ".join(unsaid_doubts)
-    if summary.undecided and not headline_names_all_doubts:
-        yield BriefText(f"not certain: {doubts_text}" if doubts_text else "not certain", lines=2)
-    elif unsaid_doubts:
-        yield BriefText(f"caveats: {doubts_text}", lines=2)
-
-    warnings = list(summary.warnings)
-    if _lists_findings(summary):
-        warnings = []  # the list of entries has them
-    if _is_about_pod(summary):
-        warnings = [warning for warning in warnings if warning != summary.replicas]  # shown first
-    for number, warning in enumerate(warnings):
-        yield BriefText(
-            warning, lines=2, rank=Rank.ESSENTIAL if number < WARNINGS_BEFORE_FIX else Rank.FURTHER, is_warning=True
-        )
+    doubts_line = _describe_unsaid_doubts(summary, unsaid_doubts)
+    if doubts_line:
+        yield BriefText(doubts_line, lines=2)
+    for number, warning in enumerate(_list_warnings_to_show(summary)):
+        rank = Rank.ESSENTIAL if number < WARNINGS_BEFORE_FIX else Rank.FURTHER
+        yield BriefText(warning, lines=2, rank=rank, is_warning=True)
     if summary.preemption:
         yield BriefText(summary.preemption, lines=2, rank=Rank.DETAIL)
+
+
+def _describe_unsaid_doubts(summary: Summary, unsaid_doubts: tuple[str, ...]) -> str:
+    """Describe the doubts that the headline does not name.
+
+    An undecided result without known doubts is only called uncertain. Return "" if the headline names all doubts.
+    """
+    doubts_text = "; ".join(unsaid_doubts)
+    if summary.undecided and unsaid_doubts:
+        return f"not certain: {doubts_text}"
+    if summary.undecided and not summary.doubts:
+        return "not certain"
+    return f"caveats: {doubts_text}" if unsaid_doubts else ""
+
+
+def _list_warnings_to_show(summary: Summary) -> list[str]:
+    """Return the warnings that no other part of the brief text shows.
+
+    The list of entries already has the warnings of findings. For a pod, the first part has the warning about replicas.
+    """
+    if _lists_findings(summary):
+        return []
+    shown_warning = summary.replicas if _is_about_pod(summary) else None
+    return [warning for warning in summary.warnings if warning != shown_warning]
 
 
 def _iter_fix_parts(summary: Summary) -> Iterator[BriefText]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
 
@@ -48,6 +48,7 @@ from kschedctl.reports.placements import (
     Spread,
     UnplacedPods,
     Variation,
+    WorkloadVariation,
     describe_data_on_nodes,
     describe_victims,
 )
@@ -394,15 +395,22 @@ def build_variation_section(variation: Variation | None) -> Page:
     if variation is None:
         return ()
     rows = [("placed", variation.placed), ("not scheduled", variation.pending), ("evicted", variation.evicted)]
-    for workload in variation.workloads:
-        rows.append((f"{workload.workload}: running", workload.running))
-    for workload in variation.workloads:
-        for spreads in workload.domains.values():
-            for domain, spread in spreads.items():
-                if spread.least != spread.most:
-                    rows.append((f"{workload.workload}: {domain}", spread))
+    rows += [(f"{workload.workload}: running", workload.running) for workload in variation.workloads]
+    rows += [
+        (f"{workload.workload}: {domain}", spread)
+        for workload in variation.workloads
+        for domain, spread in _iter_varying_domains(workload)
+    ]
     title = f"{count(variation.runs, 'run')}, {count(variation.outcomes, 'different outcome')}"
     return _build_spread_table(rows, title)
+
+
+def _iter_varying_domains(workload: WorkloadVariation) -> Iterator[tuple[str, Spread]]:
+    """Yield the domains in which the workload's number of pods differs between runs, each with these numbers."""
+    for spread_by_domain in workload.domains.values():
+        for domain, spread in spread_by_domain.items():
+            if spread.least != spread.most:
+                yield domain, spread
 
 
 def _build_spread_table(spreads: Sequence[tuple[str, Spread]], title: str) -> Page:

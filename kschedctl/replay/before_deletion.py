@@ -154,7 +154,11 @@ class _PodKinds(NamedTuple):
 
 
 def _classify_pod_infos(shared: SharedCluster) -> _PodKinds:
-    """Return masks over the PodInfos of the cluster that say what happens to pods on unreachable nodes."""
+    """Return masks over the cluster's PodInfos for what happens to pods on unreachable nodes.
+
+    The masks are of pods that are not deleted, of pods that are replaced only once they have disappeared, and of pods
+    whose shared devices stay allocated.
+    """
     view = shared.scheduler.view
     waiting_jobs = find_jobs_awaiting_termination(view.cluster)
 

@@ -9,7 +9,7 @@ lists; ``$patch: replace`` replaces a list that would be merged. Reference: JSON
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from shlex import quote
 from typing import Any
 
@@ -18,7 +18,7 @@ import msgspec
 from kschedctl.api.json_values import Json, JsonObject, object_at
 from kschedctl.api.kinds import KINDS
 from kschedctl.api.objects import Pod, Struct
-from kschedctl.api.ownership import Owner
+from kschedctl.api.ownership import Owner, find_owner
 from kschedctl.api.workloads import POD_TEMPLATE_PATHS, USUAL_TEMPLATE_PATH
 from kschedctl.replay.edits import ObjectKey
 
@@ -108,6 +108,23 @@ def render_wait_until_gone(*pods: Pod) -> str:
     names = (f"pod/{pod.metadata.name}" for pod in pods)
     namespace = pods[0].metadata.namespace
     return render_command("wait", "-n", namespace, "--for=delete", *names, f"--timeout={timeout}")
+
+
+KINDS_WITH_ROLLOUT_STATUS = ("Deployment", "StatefulSet")
+"""The kinds of workloads that `kubectl rollout status` waits for, as far as their pods may be moved."""
+
+
+def render_wait_for_replacement(pod: Pod, waiting_workloads: Container[Owner]) -> str:
+    """Return the command that waits until the evicted pod's replacement runs, or a comment if kubectl has none.
+
+    kubectl can only wait until all pods of a workload run, so `waiting_workloads`, of which other pods wait, get a
+    comment.
+    """
+    owner = find_owner(pod)
+    if owner.kind in KINDS_WITH_ROLLOUT_STATUS and owner not in waiting_workloads:
+        target = f"{owner.kind.lower()}/{owner.name}"
+        return render_command("rollout", "status", "-n", owner.namespace, target, "--timeout=5m")
+    return f"# wait until the replacement of {pod.key} runs"
 
 
 def render_stuck_deletion_checks(node: str, *pods: Pod) -> tuple[str, str]:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import numpy as np
+
 from kschedctl.api.labels import parse_selector
 from kschedctl.api.objects import Pod
+from kschedctl.api.ownership import Owner, find_owner
 from kschedctl.api.times import format_age, parse_microseconds
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
+from kschedctl.snapshot.fork import Fork
 from kschedctl.text.counts import spell_age
 
 
@@ -29,6 +33,13 @@ def find_pending_pods(cluster: Cluster, namespace: str | None, selector: str | N
         parsed_selector = parse_selector(selector)
         pods = [pod for pod in pods if parsed_selector.matches(pod.metadata.labels)]
     return pods
+
+
+def find_workloads_with_waiting_pods(view: Fork) -> frozenset[Owner]:
+    """Return the owners of the pods that wait for a node in the view. A bare pod is its own owner."""
+    positions = np.flatnonzero(~view.mask_placed()).tolist()
+    unplaced_pods = (view.pods.objects[position] for position in positions)
+    return frozenset(find_owner(pod) for pod in unplaced_pods if is_pending(pod))
 
 
 def get_queue_turn(pod: Pod) -> tuple[bool, bool, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -65,6 +65,8 @@ class SettledCluster:
     """The pods that were preempted, apart from pods that were being deleted anyway. A pod may occur several times."""
     preempted: tuple[EvictedPod, ...] = ()
     """Reports on all evictions by preemption, in their order, also of pods that were being deleted anyway."""
+    violated_budgets: dict[str, int] = field(default_factory=dict)
+    """PodDisruptionBudget that preemption violates -> the number of disruptions that it allowed before."""
     interrupted: bool = False
     failed_jobs: tuple[FailedJob, ...] = ()
     """The Jobs that failed because pending pods preempted their pods."""
@@ -263,10 +265,11 @@ def build_settled_cluster(simulation: Simulation, outcomes: list[Outcome]) -> Se
     verdict if the message is empty.
     """
     from kschedctl.replay.controllers.job_failures import JobFailures  # noqa: PLC0415 - only after evictions
-    from kschedctl.replay.placements import report_evictions  # noqa: PLC0415 - only after evictions
+    from kschedctl.replay.placements import find_violated_budgets, report_evictions  # noqa: PLC0415 - likewise
 
     view = simulation.view
     pods = view.pods.objects
+    preempted = report_evictions(simulation)
     waiting = {}
     for outcome in get_waiting_outcomes(simulation, outcomes):
         waiting[pods[outcome.position].key] = outcome.message or outcome.verdict
@@ -278,7 +281,8 @@ def build_settled_cluster(simulation: Simulation, outcomes: list[Outcome]) -> Se
             for outcome in _select_latest_outcomes(outcomes)
         ),
         evicted=tuple(map(pods.get_key, list_displaced_victims(simulation, outcomes))),
-        preempted=report_evictions(simulation),
+        preempted=preempted,
+        violated_budgets=find_violated_budgets(simulation.scheduler.cluster, preempted),
         interrupted=simulation.interrupted,
         failed_jobs=JobFailures.of(view.objects).report_failed_jobs(view.cluster),
         unknown=find_simulation_unknowns(simulation),

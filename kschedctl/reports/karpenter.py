@@ -13,7 +13,7 @@ from kschedctl.reports.document import Document
 from kschedctl.reports.report import Report
 from kschedctl.reports.summary import ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind
-from kschedctl.text.counts import agreeing, counted, first_few, format_price
+from kschedctl.text.counts import agreeing, counted, first_few, format_price, join_words
 from kschedctl.text.printable import describe_misfit
 
 _LISTS = re.compile(r" \(counts = [^;]*|, requirements=.*?(?=, resources=|$)")
@@ -85,6 +85,14 @@ class LaunchedClaim(Document, frozen=True):
     annotations: dict[str, str]
     taints: tuple[ClaimTaint, ...] = ()
     startup_taints: tuple[ClaimTaint, ...] = ()
+
+
+class ClaimOfferings(Document, frozen=True):
+    """The known zones and capacity types in which the instance types of a NodeClaim are offered."""
+
+    zones: tuple[str, ...]
+    capacity_types: tuple[str, ...]
+    """The capacity types, such as spot."""
 
 
 class NominatedNode(Document, frozen=True):
@@ -179,6 +187,8 @@ class Provisioning(Report, frozen=True):
     """Pod for which a node comes but that kube-scheduler would place nowhere -> its message. New nodes are of their
     cheapest type.
     """
+    claim_offerings: tuple[ClaimOfferings, ...] = ()
+    """The offerings of each NodeClaim in ``new_node_claims``, in the same order."""
     rivals: tuple[str, ...] = ()
     """Waiting pods ahead in the queue that take the room of the pods still pending on the new nodes."""
     enough: int | None = None
@@ -208,7 +218,7 @@ class Provisioning(Report, frozen=True):
         node_count = len(self.new_node_claims)
         if not node_count:
             remark = ""
-            if self.seen_types is not None and self.pod_errors:
+            if self.knows_only_seen_types and self.pod_errors:
                 remark = f"– {self._describe_known_types()}"
             return ("Karpenter would launch no node", f"for {pods}", remark)
         without = len(self.pod_errors) + len(self.rejected)
@@ -244,6 +254,11 @@ class Provisioning(Report, frozen=True):
             },
         )
 
+    @property
+    def knows_only_seen_types(self) -> bool:
+        """True if no instance types are known besides those that existing nodes show."""
+        return self.seen_types is not None
+
     def _iter_pods_with_reason(self) -> Iterator[tuple[str, str]]:
         """Yield each pod that gets no node or stays pending, with the reason."""
         for pod, error in self.pod_errors.items():
@@ -253,11 +268,24 @@ class Provisioning(Report, frozen=True):
         for pod, message in self.still_pending.items():
             yield pod, describe_misfit("stays pending although a node is launched; it", message)
 
+    def iter_node_class_faults(self) -> Iterator[str]:
+        """Yield a description of each distinct fault of node classes, with the NodePools that have the fault."""
+        pools_by_fault: dict[str, list[str]] = {}
+        for pool, fault in self.node_classes.items():
+            pools_by_fault.setdefault(fault, []).append(pool)
+        for fault, pools in pools_by_fault.items():
+            yield f"{fault} ({agreeing(len(pools), 'NodePool', 'NodePools')} {join_words(pools)})"
+
     def _iter_warnings(self) -> Iterator[str]:
-        """Yield warnings about missing instance types, and about NodePools that launch nothing."""
+        """Yield the warnings of the report.
+
+        They say that no NodePool is eligible, that instance types besides those of existing nodes are not known, and
+        which NodePools launch nothing because of their limits.
+        """
         if self.scheduler_error:
-            yield f"no NodePool is eligible: {self.scheduler_error}"
-        if self.seen_types is not None:
+            reasons = tuple(self.iter_node_class_faults()) or (self.scheduler_error,)
+            yield f"no NodePool is eligible: {'; '.join(reasons)}"
+        if self.knows_only_seen_types:
             yield f"{self._describe_known_types()}: specify --instance-types FILE"
         for pool, why in self.limits_exceeded.items():
             yield f"NodePool {pool}: {why}"
@@ -388,6 +416,8 @@ class Disruption(Report, frozen=True):
     """The NodeOverlays, and whether they are applied."""
     fates: tuple[NodeFate, ...] = ()
     """The decision about each node that Karpenter manages."""
+    without_claim: dict[str, str] = {}
+    """Node that has no NodeClaim in the data, and so is not managed -> the NodePool that its label names."""
     moved_pods: dict[str, tuple[str, ...]] = {}
     """Node that some command removes -> its pods that controllers recreate."""
     lost_pods: dict[str, tuple[str, ...]] = {}
@@ -430,6 +460,13 @@ class Disruption(Report, frozen=True):
             texts.append(f"{describe_exhausted_budgets(pool)}, which keeps {first_few(nodes)}")
         return "; ".join(texts)
 
+    def describe_nodes_without_claim(self) -> str:
+        """Describe which nodes of NodePools have no NodeClaim, or return "" if there are none."""
+        if not self.without_claim:
+            return ""
+        were = agreeing(len(self.without_claim), "it was", "they were")
+        return f"the data has no NodeClaim of {first_few(tuple(self.without_claim))}, so {were} not judged"
+
     def extend_summary(self, summary: Summary) -> Summary:
         """Return the summary with each node that stays and the reason, except nodes that disruption budgets keep."""
         blocked = self.budget_blocked
@@ -443,12 +480,15 @@ class Disruption(Report, frozen=True):
     def build_headline_parts(self) -> tuple[str, ...]:
         """Return the next round's decision: the first command of the first method that finds any.
 
-        If there is no command, the text says which nodes disruption budgets keep.
+        If there is no command, the text says which nodes disruption budgets keep. Nodes of NodePools that have no
+        NodeClaim are named in any case.
         """
         commands = [command for method in self.methods.values() for command in method.commands]
         if not commands:
-            blocked = self.describe_blocked_nodes()
-            return (f"Karpenter would remove no node{': ' if blocked else ''}{blocked}",)
+            reasons = "; ".join(filter(None, (self.describe_blocked_nodes(), self.describe_nodes_without_claim())))
+            if not self.fates and not reasons:
+                reasons = "no node has a NodeClaim in the data"
+            return (f"Karpenter would remove no node{': ' if reasons else ''}{reasons}",)
         command = commands[0]
         sentence = f"Karpenter would {command.decision} {counted(len(command.candidates), 'node')}"
         if command.replacements:
@@ -456,4 +496,4 @@ class Disruption(Report, frozen=True):
         if command.savings:
             sentence += f", saving {format_price(command.savings)} an hour"
         lost = describe_lost_pods(self.list_lost_pods(command))
-        return (f"{sentence}; {lost}" if lost else sentence,)
+        return ("; ".join(filter(None, (sentence, lost, self.describe_nodes_without_claim()))),)

@@ -617,12 +617,15 @@ def describe_down_nodes(down_nodes: Sequence[DownNode]) -> tuple[str, ...]:
     for health in (NodeHealth.UNREACHABLE, NodeHealth.NOT_READY):
         nodes = [down for down in down_nodes if down.health is health]
         if nodes:
-            texts.append(_describe_nodes_of_health(nodes, health))
+            texts.append(_describe_stuck_pods(nodes, health))
     return tuple(texts)
 
 
-def _describe_nodes_of_health(nodes: Sequence[DownNode], health: NodeHealth) -> str:
-    """Describe how long the pods of these nodes, which are all unreachable or all not ready, stay Terminating."""
+def _describe_stuck_pods(nodes: Sequence[DownNode], health: NodeHealth) -> str:
+    """Describe how long the pods of these nodes stay Terminating, and which of them get no replacement until then.
+
+    `health` is the health of all these nodes: they are unreachable or not ready.
+    """
     pods = [pod for down in nodes for pod in down.pods]
     if health is NodeHealth.UNREACHABLE:
         stay = agreeing(len(pods), "stays", "stay")
@@ -630,14 +633,12 @@ def _describe_nodes_of_health(nodes: Sequence[DownNode], health: NodeHealth) -> 
     else:
         stay = "may stay"  # the kubelet reports, and ends pods if its container runtime works
         recovery = agreeing(len(nodes), "it is ready again", "they are ready again")
-    names = first_few([down.node for down in nodes])
-    are, their = agreeing(len(nodes), "is", "are"), agreeing(len(nodes), "its", "their")
-    forced = agreeing(len(pods), "the pod is force-deleted", "the pods are force-deleted")
-    deleted = agreeing(len(nodes), "the node is deleted or gets", "the nodes are deleted or get")
-    text = (
-        f"{names} {are} {health.adjective}: {their} {counted(len(pods), 'pod')} {stay} Terminating until "
-        f"{recovery}, {forced}, or {deleted} the out-of-service taint"
-    )
+    nodes_are = f"{first_few([down.node for down in nodes])} {agreeing(len(nodes), 'is', 'are')}"
+    their_pods_stay = f"{agreeing(len(nodes), 'its', 'their')} {counted(len(pods), 'pod')} {stay}"
+    forced_deletion = agreeing(len(pods), "the pod is force-deleted", "the pods are force-deleted")
+    nodes_get = agreeing(len(nodes), "the node is deleted or gets", "the nodes are deleted or get")
+    end = f"{recovery}, {forced_deletion}, or {nodes_get} the out-of-service taint"
+    text = f"{nodes_are} {health.adjective}: {their_pods_stay} Terminating until {end}"
     not_replaced = [pod for down in nodes for pod in down.not_replaced]
     if not_replaced:
         text += f"; {first_few(not_replaced)} {agreeing(len(not_replaced), 'gets', 'get')} no replacement until then"

@@ -56,6 +56,13 @@ class TaintPart(Part, frozen=True):
     value: str = ""
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute", ""] = ""
 
+    @property
+    def text(self) -> str:
+        """The taint as kubectl writes it, such as `dedicated=db:NoSchedule`."""
+        value = f"={self.value}" if self.value else ""
+        effect = f":{self.effect}" if self.effect else ""
+        return f"{self.key}{value}{effect}"
+
 
 class TaintNodes(SomeNodes, frozen=True):
     """Taints to add to nodes and to remove from them."""
@@ -63,6 +70,14 @@ class TaintNodes(SomeNodes, frozen=True):
     add: tuple[TaintPart, ...] = ()
     remove: tuple[TaintPart, ...] = ()
     """The taints to remove: all of a key, or only those with the given effect."""
+
+    @property
+    def subject(self) -> str:
+        """The nodes, and the taints to add and to remove."""
+        nodes = SomeNodes(self.nodes, self.selector).subject
+        changes = (("add", self.add), ("remove", self.remove))
+        texts = [f"{verb} {', '.join(taint.text for taint in taints)}" for verb, taints in changes if taints]
+        return f"{nodes}: {'; '.join(texts)}"
 
 
 class LabelNodes(SomeNodes, frozen=True, kw_only=True):

@@ -100,9 +100,10 @@ class PodInfos:
         return by_namespace.get(namespace, []) + by_namespace.get(None, [])
 
     def _group_terms_by_namespace(self, term_kind: str) -> dict[str | None, list[tuple[AffinityTerm, int]]]:
-        """Return the terms of a kind by the namespaces that they name, sorted by the numbers of their infos.
+        """Map each namespace to the terms that name it, each with the number of its PodInfo, in order of these numbers.
 
-        Terms with a namespace selector may match pods of any namespace and are under None.
+        `term_kind` is the attribute of a PodInfo that has the terms. Terms with a namespace selector may match pods of
+        any namespace and are under None.
         """
         by_namespace: dict[str | None, list[tuple[AffinityTerm, int]]] = {}
         for info, numbers in self._infos_with_affinity:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 import re
-from contextlib import suppress
+from collections.abc import Callable
 from functools import partial
 from itertools import groupby
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -55,6 +55,8 @@ _type_meta = get_json_decoder(TypeMeta)
 _raw_items = get_json_decoder(list[msgspec.Raw])
 _scan = json.JSONDecoder(parse_int=str, parse_float=str).raw_decode
 _UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, OverflowError)
+
+_Component = TypeVar("_Component")
 
 
 class _DocumentNeededError(Exception):
@@ -146,14 +148,21 @@ class ListReader:
         Flags that were recorded before are kept.
         """
         collector = self._collector
-        if collector.autoscaler is None and AUTOSCALER in array and _AUTOSCALER_FLAG in array:
-            with suppress(*_UNDECODABLE):
-                collector.autoscaler = component_flags.find_cluster_autoscaler(
-                    _container_owners.decode(array), self._kind
-                )
-        if collector.api_server is None and API_SERVER in array and any(flag in array for flag in _API_SERVER_FLAGS):
-            with suppress(*_UNDECODABLE):
-                collector.api_server = component_flags.find_api_server(_container_owners.decode(array), self._kind)
+        may_have_autoscaler = AUTOSCALER in array and _AUTOSCALER_FLAG in array
+        if collector.autoscaler is None and may_have_autoscaler:
+            collector.autoscaler = self._find_component(component_flags.find_cluster_autoscaler, array)
+        may_have_api_server = API_SERVER in array and any(flag in array for flag in _API_SERVER_FLAGS)
+        if collector.api_server is None and may_have_api_server:
+            collector.api_server = self._find_component(component_flags.find_api_server, array)
+
+    def _find_component(
+        self, find: Callable[[list[ContainerOwner], str], _Component | None], array: bytes
+    ) -> _Component | None:
+        """Call `find` with the pods or workloads of the array. Return its result, or None if they cannot be decoded."""
+        try:
+            return find(_container_owners.decode(array), self._kind)
+        except _UNDECODABLE:
+            return None
 
     def _check_new_fields(self, array: bytes, items: list[object]) -> list[msgspec.Raw]:
         """Record warnings about fields of the items that only a newer API has.

@@ -162,7 +162,7 @@ def _collect_builds(builds: Iterable[Build], collector: Collector) -> set[str]:
             line, _ = built.locate(root)
             place = Place(format_file_path(built.find_file(root)), line=line)
             collector.add_document(built.value, place)
-        used_files |= build.files
+        used_files |= build.source_files
     return used_files
 
 

@@ -122,7 +122,7 @@ class _RepositoryReader:
         """Read the objects of a build. If the build fails, record the error, so that its files are read as they are."""
         try:
             self.objects += [built for built in build.build_objects() if _looks_like_object(built.value)]
-            self.built |= build.files
+            self.built |= build.source_files
             self.readable += 1
         except InputError as error:
             self.errors.append(error)

@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 import kschedctl
+from kschedctl.commands.consolidate.autoscalers import WITHOUT_CLAIM, extract_karpenter_verdicts
 from kschedctl.reports.karpenter import Disruption, NodeFate
 
 FIELD = Path(__file__).parent.parent / "field"
@@ -47,6 +48,21 @@ def test_ignored_soft_constraints_are_not_mentioned() -> None:
     report = disrupt(build_objects(), preferencePolicy="Ignore")
     assert find_fate(report, "k2").fate == "delete"
     assert all(fate.soft_constraints is None for fate in report.fates)
+
+
+def test_nodes_of_a_pool_without_a_claim_are_named() -> None:
+    """Karpenter manages a node only through its NodeClaim, whatever NodePool its label names."""
+    claims = [each for each in build_objects() if each["kind"] == "NodeClaim"]
+    items = [each for each in build_objects() if each not in claims]
+    report = disrupt(items)
+    assert (report.fates, report.without_claim) == ((), {"k1": "base", "k2": "base"})
+    assert str(report) == "Karpenter would remove no node: the data has no NodeClaim of k1, k2, so they were not judged"
+    assert extract_karpenter_verdicts(report).describe_node("k1") == WITHOUT_CLAIM
+    assert disrupt(build_objects()).without_claim == {}
+
+    # Nodes without the label are nodes of others
+    others = [each for each in items if each["kind"] != "Node"]
+    assert str(disrupt(others)) == "Karpenter would remove no node: no node has a NodeClaim in the data"
 
 
 def test_unready_pod_that_exhausts_a_pdb_is_named() -> None:

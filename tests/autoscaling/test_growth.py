@@ -95,6 +95,30 @@ def test_groups_of_several_zones_grow_until_pods_are_spread() -> None:
     assert growth.sentence == "2 new nodes (1 of g-a; 1 of g-b)"
 
 
+def test_pending_pods_of_the_old_version_get_no_node() -> None:
+    """The old pod waits, although it fits now. The new one, which replaces it, is too large for every node."""
+    owner = {"kind": "ReplicaSet", "name": "web-5f", "apiVersion": "apps/v1", "controller": True}
+    old_pod = {
+        "kind": "Pod",
+        "metadata": {
+            "name": "web-5f-a",
+            "namespace": "d",
+            "labels": {"app": "web", "pod-template-hash": "5f"},
+            "ownerReferences": [owner],
+        },
+        "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "3"}}}]},
+    }
+    cluster = kschedctl.Cluster.from_objects([build_node("n", "a"), old_pod], assume_complete=True)
+    groups = [{"id": "g", "min": 0, "max": 3, "target": 1, "nodes": ["n"]}]
+    report = kschedctl.simulate(
+        cluster, [build_web(1, cpu="5")], autoscaler=build_autoscaler(cluster, NOW, UserGroups(groups))
+    )
+    assert [workload.removed for workload in report.workloads] == [1]
+    assert report.growth is not None
+    assert report.growth.placements == {}
+    assert [never.pods for never in report.growth.never] == [("d/web-new-0",)]
+
+
 def test_no_group_grows_if_all_pods_fit() -> None:
     cluster = kschedctl.Cluster.from_objects([build_node("n-a", "a")], assume_complete=True)
     groups = [{"id": "g", "min": 0, "max": 3, "target": 1, "nodes": ["n-a"]}]

@@ -144,6 +144,17 @@ def test_requests_of_daemon_sets_count() -> None:
     assert verdict.missing == (f"{NONE}; {FAR}, 8 needed",)
 
 
+def test_listed_types_that_were_not_tried_are_named() -> None:
+    """The pool lists four types. One is not known, and one has another architecture than the pool requires."""
+    pool = build_pool()
+    names = {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["arm", "huge", "large", "small"]}
+    pool["spec"]["template"]["spec"]["requirements"].append(names)
+    (verdict,) = explain_node(build_pod("9"), pool).pools
+    (missing,) = verdict.missing
+    assert missing.startswith("none of 2 instance types fits: 2 with too little cpu; closest type large: ")
+    assert missing.endswith("; not known: huge; ruled out by the NodePool's other requirements: arm")
+
+
 def test_nearest_pool_lacks_the_fewest_properties() -> None:
     near, far = build_pool("near", taints=[GPU]), build_pool("far", taints=[GPU], limits={"cpu": "1"})
     answer = explain_node(build_pod(), far, near)

@@ -11,7 +11,10 @@ import yaml
 from golden_cases import Json
 
 import kschedctl
+from kschedctl.autoscaling.karpenter.instance_types import read_instance_types
+from kschedctl.autoscaling.karpenter.state_nodes import derive_instance_types
 from kschedctl.cluster import NOT_GIVEN, Gap
+from kschedctl.reports.karpenter import ClaimOfferings
 
 NOW = "2026-06-01T12:00:00Z"
 EC2 = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
@@ -68,7 +71,7 @@ def run_provisioning(*objects: Json, zones: str = "abc") -> Any:
 def test_nodes_are_launched_only_in_zones_with_subnets() -> None:
     subnets = {"subnets": [{"id": "s-1", "zone": "a"}, {"id": "s-2", "zone": "b"}]}
     waiting = build_pod({"cpu": "1"}, zone="c")
-    assert len(run_provisioning(build_pool(), waiting).new_node_claims) == 1
+    assert len(run_provisioning(build_pool(), build_node_class(), waiting).new_node_claims) == 1
     report = run_provisioning(build_pool(), build_node_class(status=subnets), waiting)
     assert report.new_node_claims == ()
     assert "topology.kubernetes.io/zone" in report.pod_errors["d/p"].error
@@ -105,7 +108,7 @@ def test_kubelet_limits_pods() -> None:
     waiting = [build_pod({"cpu": "1"}) for _ in range(3)]
     for number, each in enumerate(waiting):
         each["metadata"] = {"name": f"p{number}", "namespace": "d", "uid": f"p{number}"}
-    assert len(run_provisioning(build_pool(), *waiting).new_node_claims) == 1
+    assert len(run_provisioning(build_pool(), build_node_class(), *waiting).new_node_claims) == 1
     assert (
         len(run_provisioning(build_pool(), build_node_class({"kubelet": {"maxPods": 2}}), *waiting).new_node_claims)
         == 2
@@ -131,13 +134,17 @@ def test_pool_of_an_unready_class_is_skipped() -> None:
 
 
 def test_missing_class_differs_from_unread_class() -> None:
+    """Karpenter marks a pool whose class does not exist as not ready, so that the pool launches nothing."""
     objects = [build_pool(), build_pod({"cpu": "1"})]
     cluster, types = kschedctl.Cluster.from_objects(objects), [build_instance_type("m.large", "a")]
-    for gaps, why in (({}, "does not exist"), ({"EC2NodeClass": Gap(NOT_GIVEN)}, "was not read")):
+    for gaps, why, claims in (({}, "does not exist", 0), ({"EC2NodeClass": Gap(NOT_GIVEN)}, "was not read", 1)):
         cluster.gaps.update(gaps)
         report = kschedctl.provision(cluster, types, now=NOW)
         assert report.node_classes == {"blue": f"EC2NodeClass default {why}"}
-        assert (len(report.new_node_claims), report.unknown) == (1, ())
+        assert (len(report.new_node_claims), report.unknown) == (claims, ())
+    missing = run_provisioning(*objects)
+    assert missing.missing["d/p"] == {"blue": ("not used: not Ready: EC2NodeClass default does not exist",)}
+    assert "no NodePool is eligible: EC2NodeClass default does not exist (NodePool blue)" in missing.summary().warnings
 
 
 def test_forbidden_class_leaves_the_answer_undecided() -> None:
@@ -159,3 +166,54 @@ def test_missing_subnet_and_excessive_request_are_both_reported() -> None:
     zone, size = kschedctl.provision(cluster, types, now="2026-01-02T00:00:00Z").missing["dev/coder-1-a"]["base"]
     assert zone.startswith("EC2NodeClass std has no subnet in eu-1a")
     assert size.startswith("none of 4 instance types fits: 4 with too little cpu")
+
+
+def test_zones_and_capacity_types_are_those_of_offerings() -> None:
+    """The NodePool allows three zones, but the instance type is offered in two of them."""
+    pool = build_pool()
+    zones = {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["a", "b", "c"]}
+    pool["spec"]["template"]["spec"]["requirements"] = [zones]
+    report = run_provisioning(pool, build_node_class(), build_pod({"cpu": "1"}), zones="ab")
+    assert report.claim_offerings == (ClaimOfferings(("a", "b"), ("on-demand",)),)
+    assert "a, b; on-demand" in report.to_markdown()
+
+
+def test_unknown_capacity_type_is_left_out() -> None:
+    """The instance type is known from a node that does not have the label of its capacity type."""
+    size = {"cpu": "4", "memory": "16Gi", "pods": "1"}
+    labels = {"node.kubernetes.io/instance-type": "m.large", "topology.kubernetes.io/zone": "a"}
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n", "labels": labels}}
+    node |= {
+        "spec": {"providerID": "x:///n", "taints": [{"key": "t", "effect": "NoSchedule"}]},
+        "status": {"allocatable": size, "capacity": size},
+    }
+    objects = [node, build_pool(), build_node_class(), build_pod({"cpu": "1"})]
+    report = kschedctl.provision(kschedctl.Cluster.from_objects(objects), now=NOW)
+    assert report.claim_offerings == (ClaimOfferings(("a",), ()),)
+    (claim,) = report.new_node_claims
+    assert "karpenter.sh/capacity-type" not in {term.key for term in claim.requirements}
+    assert claim.cheapest is not None
+    assert claim.cheapest.options == ("m.large|a|",)
+
+
+@pytest.mark.parametrize(
+    ("label", "value", "capacity_types"),
+    [
+        ("karpenter.sh/capacity-type", "spot", ("spot",)),
+        ("eks.amazonaws.com/capacityType", "ON_DEMAND", ("on-demand",)),
+        ("eks.amazonaws.com/capacityType", "SPOT", ("spot",)),
+        ("kubernetes.azure.com/scalesetpriority", "spot", ("spot",)),
+        ("cloud.google.com/gke-spot", "true", ("spot",)),
+        ("cloud.google.com/gke-spot", "false", ()),
+    ],
+)
+def test_labels_of_providers_name_the_capacity_type(label: str, value: str, capacity_types: tuple[str, ...]) -> None:
+    size = {"cpu": "4", "memory": "16Gi", "pods": "1"}
+    labels = {"node.kubernetes.io/instance-type": "m.large", label: value}
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n", "labels": labels}}
+    node |= {"spec": {"providerID": "x:///n"}, "status": {"allocatable": size, "capacity": size}}
+    (document,) = derive_instance_types(kschedctl.Cluster.from_objects([node]))
+    (instance_type,) = read_instance_types([document]).types
+    assert tuple(offering.capacity_type for offering in instance_type.offerings if offering.capacity_type) == (
+        capacity_types
+    )

@@ -341,3 +341,14 @@ def test_other_config_maps_are_ignored() -> None:
     """They may hold anything, in any form."""
     odd = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "odd", "namespace": "shop"}, "data": {"a": 1}}
     assert kschedctl.Cluster.from_objects([odd]).config_maps == ()
+
+
+@pytest.mark.parametrize(("label", "ids"), [("", ("g",)), ("pool", ("g",)), ("karpenter.sh/nodepool", ("burst",))])
+def test_nodes_of_karpenter_belong_to_no_node_group(label: str, ids: tuple[str, ...]) -> None:
+    """The Cluster Autoscaler manages no node that Karpenter launched, unless the user names Karpenter's label."""
+    nodes = [
+        build_node("n", {"pool": "g"}),
+        build_node("k", {"karpenter.sh/nodepool": "burst", "pool": "burst"}),
+    ]
+    groups = discover_node_groups(kschedctl.Cluster.from_objects(nodes), UserGroups(label=label))
+    assert groups.ids == ids

@@ -117,8 +117,9 @@ def test_pod_is_moved_by_the_eviction_api() -> None:
     """A deletion would ignore PodDisruptionBudgets."""
     _, told = ask("batch/crunch-2rfjp")
     (move,) = (remedy for remedy in told.remedies if remedy.kinds == ("MovePod",))
-    cordon, evict, wait, uncordon = move.commands
+    cordon, evict, wait, wait_for_replacement, uncordon = move.commands
     assert cordon.startswith("kubectl cordon general-")
     assert " | kubectl create --raw /api/v1/namespaces/shop/pods/" in evict
     assert wait.endswith("--timeout=5m")
+    assert wait_for_replacement.startswith("kubectl rollout status -n shop deployment/")
     assert uncordon == cordon.replace("cordon", "uncordon")

@@ -415,3 +415,23 @@ def test_nodes_in_a_given_file_count(lint: Lint, capsys: pytest.CaptureFixture[s
     for files in (("test/nodes.yaml", "web.yaml"), ("test/nodes.yaml", ".")):
         main(["lint", *files, "-o", "json"])
         assert "na-no-node-matches" in {f["rule"] for f in json.loads(capsys.readouterr().out)["findings"]}
+
+
+@pytest.mark.parametrize(
+    ("files", "warning"),
+    [
+        (
+            {"cluster.yaml": f"{NODE}---\n{WEB}", "new.yaml": PICKY},
+            "is in {}new.yaml and in {}cluster.yaml; to lint it",
+        ),
+        ({"cluster.yaml": NODE, "new.yaml": PICKY}, ""),
+        ({"cluster.yaml": f"{NODE}---\n{WEB}", "new.yaml": PICKY.replace("name: web", "name: api")}, ""),
+    ],
+)
+def test_changed_object_of_a_described_cluster_is_named(lint: Lint, files: dict[str, str], warning: str) -> None:
+    """Two versions of an object are alternatives, so findings about the new one are merged with those about the old."""
+    _, _, err = lint(files)
+    assert ("--with-cluster" in err) is bool(warning)
+    if warning:
+        folder = err.partition(" is in ")[2].partition("new.yaml")[0]
+        assert warning.format(folder, folder) in err

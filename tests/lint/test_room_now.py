@@ -202,16 +202,19 @@ def test_skew_by_pods_of_another_workload_names_it() -> None:
     there = [make_pod(f"web-{number}", "n1", 1, "web") for number in range(3)]
     manifest = make_workload(1, spec=f"topologySpreadConstraints: [{constraint}], ").replace("name: web", "name: api")
     (message,) = list_messages(manifest, *NODES, *there, rule="ts-already-violated")
-    assert "(0 to 3 pods per domain), but maxSkew is 1; it counts the pods of " in message
+    assert "(0 to 3 pods per domain), but maxSkew is 1; the constraint also counts the pods of " in message
     assert message.endswith(" default/web")
 
 
 @pytest.mark.parametrize(
     ("is_cordoned", "said"),
     [
-        ((False, False), "both nodes that it selects are tainted"),
+        ((False, False), "both nodes that it selects have taints that it does not tolerate"),
         ((True, True), "both nodes that it selects are cordoned"),
-        ((True, False), "none of the 2 nodes that it selects is usable: 1 is cordoned, 1 is tainted"),
+        (
+            (True, False),
+            "none of the 2 nodes that it selects is usable: 1 is cordoned, and 1 has taints that it does not tolerate",
+        ),
     ],
 )
 def test_reasons_why_selected_nodes_are_unusable(is_cordoned: tuple[bool, bool], said: str) -> None:
@@ -233,7 +236,7 @@ def test_required_node_affinity_is_described_with_its_values() -> None:
     )
     manifest = make_workload(1, spec=f"affinity: {required}, ")
     assert list_messages(manifest, *NODES, rule="na-no-node-matches") == [
-        f"none of {len(NODES)} nodes matches {ZONE}=d and cores > 8 or metadata.name=w99"
+        f"none of the {len(NODES)} nodes matches {ZONE}=d and cores > 8 or metadata.name=w99"
     ]
 
 
@@ -244,8 +247,7 @@ def test_taint_of_large_enough_nodes_is_named() -> None:
     rule = "rq-larger-than-any-node"
     (message,) = list_messages(make_workload(1, cpu=6), *NODES, tainted, rule=rule)
     assert message.startswith(
-        "1 node (big) is large enough, but the pod does not tolerate its taint team=x:NoSchedule; even without movable "
-        "pods, it fits on none of "
+        "1 node (big) is large enough, but the pod does not tolerate its taint team=x:NoSchedule; none of the "
     )
     tainted["spec"]["unschedulable"] = True
     (message,) = list_messages(make_workload(1, cpu=6), *NODES, tainted, rule=rule)
@@ -263,7 +265,7 @@ def test_taints_of_large_enough_nodes_are_named_by_node() -> None:
     (message,) = list_messages(make_workload(1, cpu=6), *NODES, *nodes, rule=rule)
     assert message.startswith(
         "3 nodes are large enough, but the pod does not tolerate their taints: team=x:NoSchedule (big-0, big-2), "
-        "team=x:NoSchedule and gpu:NoExecute (big-1); even without movable pods, it fits on none of "
+        "team=x:NoSchedule and gpu:NoExecute (big-1); none of the "
     )
     (message,) = list_messages(make_workload(1, cpu=6), *NODES, nodes[1], rule=rule)
     assert message.startswith(
@@ -376,6 +378,41 @@ def test_volume_claim_templates_are_volumes_of_the_pods() -> None:
     account: Json = {"kind": "ServiceAccount", "metadata": {"name": "default", "namespace": "default"}}
     namespace: Json = {"kind": "Namespace", "metadata": {"name": "default"}}
     assert list_messages(manifest, *NODES, account, namespace, rule="rq-apply-refused") == []
+
+
+def make_quota(**hard: str) -> Json:
+    """Return a ResourceQuota of which three pods of 2 CPUs are in use."""
+    status = {"hard": hard, "used": {"requests.cpu": "6", "pods": "3"}}
+    return {
+        "kind": "ResourceQuota",
+        "metadata": {"name": "team", "namespace": "default"},
+        "spec": {"hard": hard},
+        "status": status,
+    }
+
+
+EXCEEDED = "exceeded quota: team, requested: requests.cpu={}, used: requests.cpu={}, limited: requests.cpu=9"
+
+
+@pytest.mark.parametrize(
+    ("replicas", "cpu", "message"),
+    [
+        (3, 2, ""),
+        (4, 2, ""),  # 8 of 9 CPUs
+        (30, 2, "26 of its 30 pods: " + EXCEEDED.format(2, 8)),
+        (1, 8, ""),  # the three pods of 2 CPUs are removed
+        (3, 4, "1 of its 3 pods: " + EXCEEDED.format(4, 8)),
+        (4, 3, "1 of its 4 pods: " + EXCEEDED.format(3, 9)),
+    ],
+)
+def test_changes_of_running_workloads_are_checked_against_quotas(replicas: int, cpu: int, message: str) -> None:
+    """The quota allows 9 CPUs, and three pods of 2 CPUs run, which leave when pods of another size replace them."""
+    account: Json = {"kind": "ServiceAccount", "metadata": {"name": "default", "namespace": "default"}}
+    namespace: Json = {"kind": "Namespace", "metadata": {"name": "default"}}
+    running = [make_pod(f"web-{i}", "n1", 2, owner="web") for i in range(3)]
+    cluster = (*NODES, *running, account, namespace, make_quota(**{"requests.cpu": "9"}))
+    messages = list_messages(make_workload(replicas, cpu), *cluster, rule="rq-apply-refused")
+    assert messages == ([f"the API server would not create {message}"] if message else [])
 
 
 SCALER = """\

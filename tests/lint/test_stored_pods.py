@@ -188,3 +188,59 @@ def test_owner_of_an_object_is_named() -> None:
     assert {f.path for f in findings if f.rule == "rq-missing"} == {"spec.template.spec.containers[0]"}
     (told,) = (f.fix for f in findings if f.object == "StatefulSet shop/db")
     assert told.endswith(", in Postgres shop/db, which creates this StatefulSet")
+
+
+def make_quota(**hard: str) -> dict[str, Any]:
+    """Return a ResourceQuota of the namespace."""
+    return {"kind": "ResourceQuota", "metadata": {"name": "team", "namespace": "shop"}, "spec": {"hard": hard}}
+
+
+def make_deployment(name: str, replicas: int) -> dict[str, Any]:
+    """Return a stored Deployment with pods of 1 CPU."""
+    containers = [{"name": "web", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}]
+    template = {"metadata": {"labels": {"app": name}}, "spec": {"containers": containers}}
+    return {
+        "kind": "Deployment",
+        "metadata": {"name": name, "namespace": "shop", "uid": name},
+        "spec": {"replicas": replicas, "template": template},
+    }
+
+
+def test_quotas_of_a_cluster_are_checked() -> None:
+    """The replicas of the Deployments count, because a quota keeps them from having pods."""
+    pods = [make_pod(f"web-5d8-{i}", "ReplicaSet/web-5d8", "a0", {}) for i in range(2)]
+    quota = make_quota(pods="4")
+
+    def list_quota_messages(*objects: dict[str, Any]) -> list[str]:
+        return [finding.message for finding in lint_cluster(*pods, quota, *objects, rules="rq-quota-exceeded")]
+
+    assert list_quota_messages() == []
+    assert list_quota_messages(make_deployment("web", 4)) == []
+    assert list_quota_messages(make_deployment("web", 5)) == [
+        "Deployment shop/web requests 5, but the quota allows only 4"
+    ]
+    assert list_quota_messages(make_deployment("web", 2), make_deployment("api", 3)) == [
+        "Deployment shop/web, Deployment shop/api request 5, but the quota allows only 4"
+    ]
+
+
+def test_limits_of_a_namespace_concern_only_pods_that_are_still_created() -> None:
+    """Pods without a controller, and claims, were admitted before the limits existed."""
+    limits = [{"type": "Container", "max": {"cpu": "500m"}}, {"type": "PersistentVolumeClaim", "max": {"storage": "1"}}]
+    limit_range = {"kind": "LimitRange", "metadata": {"name": "small", "namespace": "shop"}, "spec": {"limits": limits}}
+    claim = {
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "data", "namespace": "shop"},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+    }
+    bare = make_pod("bare", "/", "a0", {})
+    bare["metadata"]["ownerReferences"] = []
+    objects = (limit_range, make_quota(**{"limits.memory": "9Gi"}), claim, bare)
+    rules = "rq-quota,rq-limit-range"
+    assert lint_cluster(*objects, rules=rules) == []
+    controlled = make_pod("web-5d8-0", "ReplicaSet/web-5d8", "a0", {})
+    findings = lint_cluster(*objects, controlled, rules=rules)
+    assert {(finding.rule, finding.object) for finding in findings} == {
+        ("rq-quota", "Deployment shop/web"),
+        ("rq-limit-range", "Deployment shop/web"),
+    }

@@ -257,6 +257,46 @@ def test_rollout_blocked_by_a_quota_has_fixes(surge: int, unavailable: int) -> N
     assert roll_out(surge, unavailable, "4").workloads[0].rollout == "complete"
 
 
+def simulate_larger_pods(surge: int, *, request: str, hard: str, replicas: int = 3, rollout: bool = False) -> Any:
+    """Replace three pods of one CPU. The quota has `hard` CPUs, and either `surge` pods more or one fewer may run."""
+    changed = build_deployment(replicas, request)
+    update = {"maxSurge": surge, "maxUnavailable": 0 if surge else 1}
+    changed["spec"]["strategy"] = {"type": "RollingUpdate", "rollingUpdate": update}
+    old = [build_running_pod(name, requests={"cpu": "1"}) for name in "abc"]
+    quota = build_quota("q", {"requests.cpu": "3"}, {"requests.cpu": hard})
+    return simulate(build_cluster(*old, quota), [changed], rollout=rollout)
+
+
+def test_fixes_for_a_changed_deployment_outlast_its_rollout_with_surge() -> None:
+    """Each fix leaves room for a new pod next to the three old ones, so smaller requests are no fix."""
+    (lacking,) = simulate_larger_pods(1, request="1200m", hard="3500m").not_created
+    assert [fix.what for fix in lacking.fixes] == [
+        "set replicas to 2 instead of 3",
+        "raise ResourceQuota q to requests.cpu=4800m",
+    ]
+
+    def complete(request: str, hard: str, replicas: int = 3) -> bool:
+        report = simulate_larger_pods(1, request=request, hard=hard, replicas=replicas, rollout=True)
+        return bool(report.workloads[0].rollout == "complete")
+
+    assert complete("1200m", "3500m", replicas=2)
+    assert complete("1200m", "4800m")
+    assert not complete("1166m", "3500m")  # although three pods of this size fit into the quota
+    assert not complete("1200m", "3600m")
+
+
+def test_smaller_requests_suffice_if_old_pods_leave_first() -> None:
+    (lacking,) = simulate_larger_pods(0, request="1200m", hard="3500m").not_created
+    assert [fix.what for fix in lacking.fixes] == [
+        "request 1166m cpu instead of 1200m",
+        "set replicas to 2 instead of 3",
+        "raise ResourceQuota q to requests.cpu=3600m",
+    ]
+    for request, hard, replicas in (("1166m", "3500m", 3), ("1200m", "3500m", 2), ("1200m", "3600m", 3)):
+        report = simulate_larger_pods(0, request=request, hard=hard, replicas=replicas, rollout=True)
+        assert report.workloads[0].rollout == "complete"
+
+
 def test_scenario_has_fixes_for_denied_pods() -> None:
     changed = build_deployment(3, "200m")
     changed["spec"]["strategy"] = {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}

@@ -266,6 +266,15 @@ def test_pending_pods_get_the_room_of_a_failed_job() -> None:
     assert waiting == {1: 0, 2: 1}
 
 
+def test_simulated_pods_get_the_room_of_a_failed_job() -> None:
+    """Preemption for `big` makes the Job fail. Its pod c ends, which leaves room on n2 for `low`."""
+    placements = {}
+    for limit in (1, 2):
+        cluster = build_preempted_cluster(limit, build_pod("low", cpu="2"))
+        placements[limit] = simulate(cluster, [], pending=True).placements
+    assert placements == {1: {"d/big": "n1", "d/low": "n2"}, 2: {"d/big": "n1"}}
+
+
 def test_fix_by_a_higher_priority_names_the_failing_job() -> None:
     objects = [
         build_node("n1", cpu="4"),

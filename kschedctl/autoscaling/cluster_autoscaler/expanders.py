@@ -55,7 +55,7 @@ class Expanders:
 
     templates: Mapping[str, Node]
     """Node group -> its template."""
-    requests: Callable[[Pod], Mapping[str, int]]
+    get_requests: Callable[[Pod], Mapping[str, int]]
     """Returns the requests of a pod."""
     config_map: ConfigMap | None
     """The ConfigMap of the priority expander."""
@@ -105,7 +105,7 @@ class Expanders:
         waste = 0.0
         for name in ("cpu", "memory"):
             available = capacity.get(name, 0) * option.nodes
-            requested = sum(self.requests(pod).get(name, 0) for pod in option.pods)
+            requested = sum(self.get_requests(pod).get(name, 0) for pod in option.pods)
             # NaN as in upstream, whose division of 0 by 0 yields it
             waste += (available - requested) / available if available else float("nan")
         return waste

@@ -162,8 +162,9 @@ class ScaleDownPlan:
             self.loop.cluster, self.loop.options, RemainingBudgets(()), self.loop.now, checks_controllers=False
         )
         drain_plan = build_drain_plan(self._list_node_pods(self.loop.snapshot, node), rules)
-        has_no_moving_pods = not drain_plan.blocking and not drain_plan.pods
-        return not has_no_moving_pods, has_no_moving_pods and bool(drain_plan.awaited)
+        has_moving_pods = bool(drain_plan.blocking or drain_plan.pods)
+        only_waits_for_pods = not has_moving_pods and bool(drain_plan.awaited)
+        return has_moving_pods, only_waits_for_pods
 
     def _list_node_pods(self, snapshot: ClusterSnapshot, node: Node) -> list[Pod]:
         """Return the pods on a node of the snapshot."""

@@ -38,7 +38,7 @@ class NodeTemplate(NamedTuple):
 class TemplateSources(NamedTuple):
     """The data from which templates are built."""
 
-    pods_on: Callable[[str], Sequence[Pod]]
+    list_pods_on_node: Callable[[str], Sequence[Pod]]
     """Returns the counted pods of a node."""
     daemon_sets: Sequence[StoredWorkload]
     options: AutoscalerOptions
@@ -91,7 +91,7 @@ def _build_template_from_node(group: AutoscaledGroup, node: Node, sources: Templ
     and can preempt other pods.
     """
     template_node = _build_template_node(group, node, sources.options)
-    pods_on_node = [pod for pod in sources.pods_on(node.metadata.name) if not pod.metadata.deletion_timestamp]
+    pods_on_node = [pod for pod in sources.list_pods_on_node(node.metadata.name) if not pod.metadata.deletion_timestamp]
     kept_pods = [pod for pod in pods_on_node if is_mirror_pod(pod) or is_daemon_set_pod(pod)]
 
     controllers = [get_controller(pod) for pod in pods_on_node]

@@ -23,7 +23,7 @@ from kschedctl.autoscaling.karpenter.consolidation import (
 from kschedctl.autoscaling.karpenter.disruption_budgets import count_allowed_disruptions_by_pool
 from kschedctl.autoscaling.karpenter.events import EventLog
 from kschedctl.autoscaling.karpenter.instance_types import read_instance_types
-from kschedctl.autoscaling.karpenter.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
+from kschedctl.autoscaling.karpenter.labels import CAPACITY_TYPE, INSTANCE_TYPE, NODE_POOL, ZONE
 from kschedctl.autoscaling.karpenter.preferences import describe_soft_constraints
 from kschedctl.autoscaling.karpenter.provision import iter_overlay_verdicts
 from kschedctl.autoscaling.karpenter.requirements import Requirements
@@ -147,6 +147,7 @@ class DisruptionReplay:
             per_node=self.answers,
             overlays=tuple(iter_overlay_verdicts(self.setting.overlays)),
             fates=tuple(self._iter_node_outcomes(single)),
+            without_claim=self._find_nodes_without_claim(),
             moved_pods=self.moved_pods,
             lost_pods=self.lost_pods,
         )
@@ -179,6 +180,14 @@ class DisruptionReplay:
                 yield self._build_excluded_outcome(state, reason, single.blocking_budgets.get(state.name, ""))
             else:
                 yield self._build_candidate_outcome(candidate)
+
+    def _find_nodes_without_claim(self) -> dict[str, str]:
+        """Return the NodePool of each node whose label names a NodePool but that no NodeClaim belongs to or names."""
+        cluster = self.setting.cluster
+        nodes_with_claim = {state.node.metadata.name for state in self.setting.nodes if state.node and state.managed}
+        nodes_with_claim |= {claim.status.node_name for claim in cluster.node_claims}
+        pool_by_node = {node.metadata.name: node.metadata.labels.get(NODE_POOL, "") for node in cluster.nodes}
+        return {name: pool for name, pool in pool_by_node.items() if pool and name not in nodes_with_claim}
 
     def _build_excluded_outcome(self, state: StateNode, reason: str, blocking_budget: str) -> NodeFate:
         """Build the outcome of a node that is not a candidate and stays for this reason.

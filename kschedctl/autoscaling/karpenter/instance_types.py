@@ -76,17 +76,22 @@ class Offering:
     @property
     def zone(self) -> str:
         """The zone, or "" for an offering without zones."""
-        return self.requirements.get_requirement(ZONE).choose_value()
+        return self._choose_listed_value(ZONE)
 
     @property
     def capacity_type(self) -> str:
-        """The capacity type, such as spot."""
-        return self.requirements.get_requirement(CAPACITY_TYPE).choose_value()
+        """The capacity type, such as spot, or "" if it is unknown."""
+        return self._choose_listed_value(CAPACITY_TYPE)
 
     @property
     def reservation(self) -> str:
         """The id of the capacity reservation, or "" if the offering is not reserved capacity."""
-        return self.requirements.get_requirement(RESERVATION_ID).choose_value()
+        return self._choose_listed_value(RESERVATION_ID)
+
+    def _choose_listed_value(self, key: str) -> str:
+        """Choose one of the values that the offering lists for a label, or return "" if it lists none."""
+        requirement = self.requirements.get_requirement(key)
+        return "" if requirement.complement else requirement.choose_value()
 
 
 @dataclass(frozen=True, eq=False)

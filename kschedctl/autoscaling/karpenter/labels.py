@@ -21,6 +21,16 @@ CPU, MEMORY = f"{KWOK_GROUP}/instance-cpu", f"{KWOK_GROUP}/instance-memory"
 RESERVATION_ID = f"{KWOK_GROUP}/reservation-id"
 SPOT, ON_DEMAND, RESERVED = "spot", "on-demand", "reserved"
 CAPACITY_TYPES = frozenset((SPOT, ON_DEMAND, RESERVED))
+PROVIDER_CAPACITY_TYPES = {
+    ("eks.amazonaws.com/capacityType", "ON_DEMAND"): ON_DEMAND,
+    ("eks.amazonaws.com/capacityType", "SPOT"): SPOT,
+    ("kubernetes.azure.com/scalesetpriority", "spot"): SPOT,
+    ("kubernetes.azure.com/scalesetpriority", "regular"): ON_DEMAND,
+    ("cloud.google.com/gke-provisioning", "standard"): ON_DEMAND,
+    ("cloud.google.com/gke-provisioning", "spot"): SPOT,
+    ("cloud.google.com/gke-spot", "true"): SPOT,
+}
+"""(label, value) -> the capacity type of nodes that Karpenter did not launch, from labels of EKS, AKS and GKE."""
 
 WELL_KNOWN = frozenset(
     (

@@ -26,7 +26,14 @@ from kschedctl.autoscaling.karpenter.claims import ClaimRefusal
 from kschedctl.autoscaling.karpenter.daemons import DaemonGroup
 from kschedctl.autoscaling.karpenter.existing_nodes import ExistingColumns
 from kschedctl.autoscaling.karpenter.instance_types import InstanceType
-from kschedctl.autoscaling.karpenter.labels import CAPACITY_TYPE, NODE_POOL, NORMALIZED, SIMULATION_LABELS, ZONE
+from kschedctl.autoscaling.karpenter.labels import (
+    CAPACITY_TYPE,
+    INSTANCE_TYPE,
+    NODE_POOL,
+    NORMALIZED,
+    SIMULATION_LABELS,
+    ZONE,
+)
 from kschedctl.autoscaling.karpenter.pod_data import PodData, build_pod_data
 from kschedctl.autoscaling.karpenter.preferences import relax_pod
 from kschedctl.autoscaling.karpenter.requirements import IN, LabelRequirement, Requirements
@@ -344,8 +351,7 @@ class _ObstacleSearch:
 
         For the resource ``nodes``, the amount is 1.
         """
-        columns = self.template.columns
-        capacities = [columns.types[index].capacity for index in np.flatnonzero(self.template.options).tolist()]
+        capacities = [instance_type.capacity for instance_type in self.template.instance_types]
         smallest = {name: min((capacity.get(name, ZERO) for capacity in capacities), default=ZERO) for name in names}
         return {**smallest, NODES: ONE}
 
@@ -421,7 +427,8 @@ def describe_closest_type(
     """Describe what the instance types lack to take the pod, and which type comes closest.
 
     The closest type has the fewest shortfalls, then the smallest missing share of a resource, then the lowest price. If
-    some type has no shortfall, only unmet minValues are described, and the text may be empty.
+    some type has no shortfall, only unmet minValues are described, and the text may be empty. Instance types that the
+    pool lists but that could not be tried are named at the end.
     """
     columns = template.columns
     if not len(columns):
@@ -443,10 +450,29 @@ def describe_closest_type(
     closest_name = columns.types[closest_row].name
     shortfalls = ", ".join(_iter_shortfalls(columns, closest_row, needs[closest_row], requirements))
     total = int(eligible.sum())
+    untried = "".join(f"; {text}" for text in _iter_untried_types(template))
     if total == 1:
-        return f"the only instance type, {closest_name}, falls short: {shortfalls}"
+        return f"the only instance type, {closest_name}, falls short: {shortfalls}{untried}"
     numbers = ", ".join(_iter_shortfall_counts(columns, eligible, needs, requirements))
-    return f"none of {counted(total, 'instance type')} fits: {numbers}; closest type {closest_name}: {shortfalls}"
+    return (
+        f"none of {counted(total, 'instance type')} fits: {numbers}; closest type {closest_name}: {shortfalls}{untried}"
+    )
+
+
+def _iter_untried_types(template: ClaimTemplate) -> Iterator[str]:
+    """Yield the instance types that the pool lists but that are not known, or that its other requirements rule out.
+
+    Nothing is yielded for a pool that lists no types, or none of whose types meets its requirements.
+    """
+    requirement = template.requirements.get_requirement(INSTANCE_TYPE)
+    if requirement.complement or not template.options.any():
+        return
+    known = {instance_type.name for instance_type in template.columns.types}
+    tried = {template.columns.types[row].name for row in np.flatnonzero(template.options).tolist()}
+    if unknown := sorted(requirement.values - known):
+        yield f"not known: {first_few(unknown)}"
+    if ruled_out := sorted((requirement.values & known) - tried):
+        yield f"ruled out by the NodePool's other requirements: {first_few(ruled_out)}"
 
 
 def _iter_shortfall_counts(

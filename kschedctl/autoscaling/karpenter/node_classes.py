@@ -62,22 +62,25 @@ class NodeClasses:
             return None
         return self._classes_by_kind_and_name.get((kind.name, get_class_reference(pool).name))
 
+    def is_class_missing(self, pool: NodePool) -> bool:
+        """Return whether the pool's node class does not exist although all classes of its kind were read."""
+        kind = find_class_kind(pool)
+        return kind is not None and self.find_node_class(pool) is None and not self.cluster.find_gap(kind.name)
+
     def is_class_unready(self, pool: NodePool) -> bool:
-        """Return whether the pool's node class exists and is not ready."""
+        """Return whether the pool's node class keeps the pool from being ready: it is missing or not ready itself."""
         node_class = self.find_node_class(pool)
-        return node_class is not None and bool(node_class.not_ready_reason)
+        return self.is_class_missing(pool) if node_class is None else bool(node_class.not_ready_reason)
 
     def describe_class_fault(self, pool: NodePool) -> str:
-        """Describe why the pool's node class keeps the pool from being ready, or return "" if it does not.
-
-        The class is not ready, or it does not exist although all classes of its kind were read.
-        """
-        kind = find_class_kind(pool)
-        node_class = self.find_node_class(pool)
+        """Describe why the pool's node class keeps the pool from being ready, or return "" if it does not."""
         class_name = self.describe_class_reference(pool)
-        if node_class is not None:
-            return f"{class_name} is not ready: {node_class.not_ready_reason}" if node_class.not_ready_reason else ""
-        return f"{class_name} does not exist" if kind and not self.cluster.find_gap(kind.name) else ""
+        if self.is_class_missing(pool):
+            return f"{class_name} does not exist"
+        node_class = self.find_node_class(pool)
+        if node_class is None or not node_class.not_ready_reason:
+            return ""
+        return f"{class_name} is not ready: {node_class.not_ready_reason}"
 
     def describe_unread_class(self, pool: NodePool) -> str:
         """Return a note that the pool's node class was not read.
@@ -86,11 +89,7 @@ class NodeClasses:
         """
         was_read = self.find_node_class(pool) is not None
         names_class = bool(get_class_reference(pool).name)
-        if was_read or not names_class:
-            return ""
-        kind = find_class_kind(pool)
-        are_all_classes_read = kind is not None and not self.cluster.find_gap(kind.name)
-        if are_all_classes_read:  # so this class does not exist
+        if was_read or not names_class or self.is_class_missing(pool):
             return ""
         return f"{self.describe_class_reference(pool)} was not read"
 

@@ -41,10 +41,11 @@ from kschedctl.autoscaling.karpenter.setting import (
     read_karpenter_options,
 )
 from kschedctl.autoscaling.karpenter.templates import ClaimTemplate
-from kschedctl.autoscaling.karpenter.type_columns import TypeColumns, find_capacity_types
+from kschedctl.autoscaling.karpenter.type_columns import TypeColumns, find_capacity_types, find_offerings
 from kschedctl.cluster import Cluster
 from kschedctl.reports.karpenter import (
     CheapestOffering,
+    ClaimOfferings,
     ClaimTaint,
     GivenUp,
     KarpenterEvent,
@@ -154,6 +155,7 @@ class ProvisioningRun:
             new_node_claims=tuple(
                 build_launched_claim(claim, setting.options.max_instance_types) for claim in valid_claims
             ),
+            claim_offerings=tuple(_summarize_offerings(claim) for claim in valid_claims),
             existing_nodes=tuple(iter_nominated_nodes(run)),
             pod_errors={
                 key: ProvisioningError("; ".join(pod_errors), pod_errors) for key, pod_errors in sorted(errors.items())
@@ -338,6 +340,14 @@ def build_launched_claim(claim: NewClaim, max_instance_types: int) -> LaunchedCl
         taints=_build_claim_taints(spec.taints),
         startup_taints=_build_claim_taints(spec.startup_taints),
     )
+
+
+def _summarize_offerings(claim: NewClaim) -> ClaimOfferings:
+    """Return the known zones and capacity types of the offerings that a claim could use."""
+    offerings = find_offerings(claim.template.columns, claim.options, claim.requirements)
+    zones = {offering.zone for offering in offerings if offering.zone}
+    capacity_types = {offering.capacity_type for offering in offerings if offering.capacity_type}
+    return ClaimOfferings(tuple(sorted(zones)), tuple(sorted(capacity_types)))
 
 
 def _find_cheapest_offering(columns: TypeColumns, claim: NewClaim) -> CheapestOffering | None:

@@ -24,6 +24,7 @@ from kschedctl.autoscaling.karpenter.labels import (
     INSTANCE_TYPE_PREFIXES,
     NODE_POOL,
     OS,
+    PROVIDER_CAPACITY_TYPES,
     REGISTERED,
     ZONE,
 )
@@ -241,13 +242,13 @@ def derive_instance_types(cluster: Cluster) -> list[JsonObject]:
 def _build_type_document(name: str, nodes: list[StateNode]) -> JsonObject:
     """Build the document of one instance type from its nodes, the last of which determines the size.
 
-    The type is offered in each zone and with each capacity type that a node has. It gets the provider's labels that
-    all nodes share.
+    The type is offered in each zone and with each capacity type that a node has, as far as labels of Karpenter or of
+    the provider name the capacity type. It gets the provider's labels that all nodes share.
     """
     last = nodes[-1]
     capacity = {resource: amount for resource, amount in last.capacity.items() if resource != NODES}
     overhead = subtract_quantities(capacity, last.allocatable)
-    places = sorted({(node.labels.get(ZONE, ""), node.labels.get(CAPACITY_TYPE, "")) for node in nodes})
+    places = sorted({(node.labels.get(ZONE, ""), find_capacity_type(node.labels)) for node in nodes})
     offerings = [  # the price 0 stands for an unknown one
         {"Price": 0, "Requirements": _build_label_terms({ZONE: zone, CAPACITY_TYPE: capacity_type})}
         for zone, capacity_type in places
@@ -269,6 +270,16 @@ def _build_type_document(name: str, nodes: list[StateNode]) -> JsonObject:
     if common_labels:
         document["requirements"] = _build_label_terms(common_labels)
     return document
+
+
+def find_capacity_type(labels: Mapping[str, str]) -> str:
+    """Return the capacity type that a node's labels name, in Karpenter's words, or "" if they name none."""
+    if labels.get(CAPACITY_TYPE):
+        return labels[CAPACITY_TYPE]
+    types = (
+        capacity_type for (key, value), capacity_type in PROVIDER_CAPACITY_TYPES.items() if labels.get(key) == value
+    )
+    return next(types, "")
 
 
 def _drop_non_positive_amounts(amounts: Resources) -> Resources:

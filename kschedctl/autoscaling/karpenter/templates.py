@@ -14,6 +14,7 @@ import numpy as np
 from kschedctl.api.arrays import Bools
 from kschedctl.api.karpenter import NodePool
 from kschedctl.api.objects import Taint
+from kschedctl.autoscaling.karpenter.instance_types import InstanceType
 from kschedctl.autoscaling.karpenter.labels import INITIALIZED, NODE_POOL, REGISTERED
 from kschedctl.autoscaling.karpenter.node_classes import NodeClasses
 from kschedctl.autoscaling.karpenter.requirements import IN, LabelRequirement, Requirements
@@ -43,6 +44,11 @@ class ClaimTemplate:
         """The taints of the pool's nodes."""
         return self.pool.spec.template.spec.taints
 
+    @property
+    def instance_types(self) -> list[InstanceType]:
+        """The instance types that meet the pool's own requirements."""
+        return [self.columns.types[index] for index in np.flatnonzero(self.options).tolist()]
+
 
 def select_usable_pools(pools: Iterable[NodePool], classes: NodeClasses) -> list[NodePool]:
     """Return the pools that may launch nodes, by descending weight and then by descending name.
@@ -56,7 +62,7 @@ def select_usable_pools(pools: Iterable[NodePool], classes: NodeClasses) -> list
 
 
 def _is_pool_ready(pool: NodePool, classes: NodeClasses) -> bool:
-    """Return whether the pool is ready. A pool without conditions is ready unless its node class is not ready."""
+    """Return whether the pool is ready. A pool without conditions is ready unless its node class is unready."""
     if not pool.status.conditions:
         return not classes.is_class_unready(pool)
     return any(condition.type == "Ready" and condition.status == "True" for condition in pool.status.conditions)

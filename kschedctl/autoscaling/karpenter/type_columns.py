@@ -16,7 +16,7 @@ from kschedctl.api.arrays import Bools
 from kschedctl.api.pod_requests import Quantities
 from kschedctl.autoscaling.karpenter.amounts import AmountColumns, Amounts, convert_to_thousandths
 from kschedctl.autoscaling.karpenter.instance_types import InstanceType, Offering
-from kschedctl.autoscaling.karpenter.labels import CAPACITY_TYPE, RESERVED
+from kschedctl.autoscaling.karpenter.labels import RESERVED
 from kschedctl.autoscaling.karpenter.requirements import LabelRequirement, Requirements
 
 
@@ -173,7 +173,12 @@ class TypeColumns:
 
 
 def find_capacity_types(columns: TypeColumns, mask: Bools, requirements: Requirements) -> frozenset[str]:
-    """Return the capacity types of the offerings that belong to a type in ``mask`` and meet the requirements."""
+    """Return the known capacity types of the offerings that ``find_offerings`` returns."""
+    offerings = find_offerings(columns, mask, requirements)
+    return frozenset(offering.capacity_type for offering in offerings if offering.capacity_type)
+
+
+def find_offerings(columns: TypeColumns, mask: Bools, requirements: Requirements) -> list[Offering]:
+    """Return the offerings that belong to a type in ``mask`` and meet the requirements."""
     chosen = columns.find_matching_offerings(requirements) & mask[columns.type_of]
-    offerings = (columns.offerings[index] for index in np.flatnonzero(chosen).tolist())
-    return frozenset(offering.requirements.get_requirement(CAPACITY_TYPE).choose_value() for offering in offerings)
+    return [columns.offerings[index] for index in np.flatnonzero(chosen).tolist()]

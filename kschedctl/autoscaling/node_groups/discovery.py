@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kschedctl.api.component_flags import AutoscalerInstance
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.kinds import STATUS_MAP
-from kschedctl.api.node_pools import POOL_ANNOTATION, POOL_LABELS, PoolLabel, find_node_pool_name
+from kschedctl.api.node_pools import KARPENTER_LABELS, POOL_ANNOTATION, POOL_LABELS, PoolLabel, find_node_pool_name
 from kschedctl.api.objects import Node
 from kschedctl.autoscaling.node_groups.flags import RELEASE, Flags, parse_autoscaler_flags, parse_minor_version
 from kschedctl.autoscaling.node_groups.machines import build_machine_groups
@@ -282,12 +282,14 @@ class _GroupMerger:
 def _build_groups_by_label(cluster: Cluster, label: str) -> list[JsonObject]:
     """Build a group without limits from each value of a node label, sorted by value.
 
-    Without ``label``, the well-known labels of cloud providers are used.
+    Without ``label``, the well-known labels of cloud providers are used. Karpenter's nodes belong to no node group,
+    unless ``label`` is Karpenter's own.
     """
     groups: dict[str, list[str]] = {}
     for node in cluster.nodes:
         pool = node.metadata.labels.get(label, "") if label else find_node_pool_name(node)
-        if pool:
+        is_of_karpenter = label not in KARPENTER_LABELS and not KARPENTER_LABELS.isdisjoint(node.metadata.labels)
+        if pool and not is_of_karpenter:
             groups.setdefault(pool, []).append(node.metadata.name)
     return [
         {"id": pool, "min": 0, "max": NO_LIMIT, "target": len(nodes), "nodes": nodes}

@@ -281,22 +281,23 @@ def build_logical_operation(terms: list[Run], *, decisive: bool) -> Run:
     return run
 
 
-def build_membership_test(value: Run, container: Value) -> Computation:
-    """Build the computation of membership in a constant list or map.
+def build_membership_test(evaluate_item: Run, container: Value) -> Computation:
+    """Build the computation that tests if a constant list has an item, or if a constant map has it as a key.
 
-    Upstream turns a list of simple values into a set, and fails for values that cannot be hashed.
+    `evaluate_item` computes the item. Upstream turns a list of simple values into a set, and fails for values that
+    cannot be hashed.
     """
     if isinstance(container, list) and not container:
         return build_constant(False)
     is_set = isinstance(container, list) and all(type(item) in _SET_ITEMS for item in container)
 
     def run(frame: Frame) -> Value:
-        """Evaluate the value, and return whether the container has it."""
-        wanted = value(frame)
-        is_unhashable = type(wanted) is bytes or (type(wanted) is Opaque and wanted.type_name in _UNHASHABLE)
+        """Evaluate the item, and return whether the container has it."""
+        item = evaluate_item(frame)
+        is_unhashable = type(item) is bytes or (type(item) is Opaque and item.type_name in _UNHASHABLE)
         if is_set and is_unhashable:
             raise AbortedError("internal error: runtime error: hash of unhashable type")
-        return operators.is_in(wanted, container)
+        return operators.is_in(item, container)
 
     return Computation(run)
 

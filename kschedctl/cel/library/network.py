@@ -54,8 +54,8 @@ def parse_cidr(text: str) -> Opaque:
         raise CelError(f"network address parse error during conversion from string: {error}") from None
 
 
-def _parse_argument(parse: Callable[[str], Opaque], text: str) -> Opaque:
-    """Parse a string argument. Raises CelError without details if it is invalid, as upstream does."""
+def _parse_or_raise_no_overload(parse: Callable[[str], Opaque], text: str) -> Opaque:
+    """Parse a string argument of a function. Raises CelError "no such overload" if it is invalid, as upstream does."""
     try:
         return parse(text)
     except CelError:
@@ -111,10 +111,12 @@ _ADDRESS_FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     "cidr(string) net.CIDR": parse_cidr,
     "isCIDR(string) bool": build_validity_predicate(parse_cidr),
     "{net.CIDR}.containsIP(net.IP) bool": _contains_ip,
-    "{net.CIDR}.containsIP(string) bool": lambda outer, text: _contains_ip(outer, _parse_argument(parse_ip, text)),
+    "{net.CIDR}.containsIP(string) bool": lambda outer, text: _contains_ip(
+        outer, _parse_or_raise_no_overload(parse_ip, text)
+    ),
     "{net.CIDR}.containsCIDR(net.CIDR) bool": _contains_network,
     "{net.CIDR}.containsCIDR(string) bool": lambda outer, text: _contains_network(
-        outer, _parse_argument(parse_cidr, text)
+        outer, _parse_or_raise_no_overload(parse_cidr, text)
     ),
     "{net.CIDR}.ip() net.IP": lambda value: Opaque("net.IP", value.wrapped.ip),
     "{net.CIDR}.masked() net.CIDR": _mask_cidr,

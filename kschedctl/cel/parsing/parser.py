@@ -150,7 +150,10 @@ class _Parser:
         return self.parse_logical("&&", self.parse_relation)
 
     def parse_logical(self, operator: str, term: Callable[[], SyntaxNode]) -> SyntaxNode:
-        """Parse terms joined by `&&` or `||` into one call."""
+        """Parse one or more terms joined by `operator`, which is `&&` or `||`, into one call.
+
+        `term` parses a term. A single term is returned unchanged.
+        """
         terms = [term()]
         offset = 0
         while self.token.kind == operator:
@@ -437,9 +440,9 @@ def parse_literal(token: Token, negative: bool = False) -> Value:
                 raise ValueError("invalid double literal")
             return value
         case "text":
-            return _unescape_text(token.text, in_bytes=False)
+            return _unquote_literal(token.text, in_bytes=False)
         case "bytes":
-            return _unescape_text(token.text[1:], in_bytes=True).encode("latin-1")
+            return _unquote_literal(token.text[1:], in_bytes=True).encode("latin-1")
     return {"true": True, "false": False, "null": None}[token.text]
 
 
@@ -457,7 +460,7 @@ def _parse_number(text: str, low: int, high: int, fault: str) -> int:
     return value
 
 
-def _unescape_text(text: str, *, in_bytes: bool) -> str:
+def _unquote_literal(text: str, *, in_bytes: bool) -> str:
     """Return the text between the quotes of a literal, with escape sequences replaced unless it is raw.
 
     In a literal of bytes, each byte becomes one character. Raises ValueError for an invalid escape sequence.

@@ -48,7 +48,7 @@ def audit(
 ) -> Answer:
     """Is the scheduler healthy, and is the cluster scheduled well?
 
-    The answer has sections, each with its evidence and recommendations. A section is reported as sound only if
+    The answer has sections, each with its evidence and recommendations. A section is reported as ok only if
     everything that it depends on was read. Otherwise it says what is missing, and the exit code is 5 if there are no
     findings.
     """

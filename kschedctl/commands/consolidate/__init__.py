@@ -52,7 +52,7 @@ def consolidate(
     prices = find_prices(cluster.nodes, instance_types)
     if headroom_for:
         prepared = prepare_simulation(cluster, headroom_for)
-        cluster = prepared.cluster
+        cluster = prepared.remove_old_pods()
         criteria = replace(criteria, headroom_for=tuple(prepared.workload_by_pod))
     verdicts = _extract_verdicts(autoscaler)
     return find_removable_nodes(cluster, criteria, prices=prices, verdicts=verdicts, workers=workers, progress=progress)

@@ -23,6 +23,8 @@ from kschedctl.text.counts import agreeing, counted, first_few, format_price, jo
 
 NOT_MANAGED = "not its node"
 """The verdict on a node that the autoscaler does not manage."""
+WITHOUT_CLAIM = "not judged: the data has no NodeClaim of it"
+"""The verdict on a node that belongs to a NodePool by its label, but has no NodeClaim."""
 
 
 @dataclass(frozen=True)
@@ -147,7 +149,10 @@ def extract_karpenter_verdicts(report: Disruption) -> AutoscalerVerdicts:
     return AutoscalerVerdicts(
         "Karpenter",
         frozenset(removed),
-        {fate.node: _describe_karpenter_verdict(fate, report) for fate in report.fates},
+        {
+            **dict.fromkeys(report.without_claim, WITHOUT_CLAIM),
+            **{fate.node: _describe_karpenter_verdict(fate, report) for fate in report.fates},
+        },
         certain=not report.undecided,
         causes=causes,
         replaced=replaced,

@@ -159,10 +159,10 @@ def consolidate(
 ) -> Answer:
     """Which nodes could be removed with all their pods placed elsewhere, and why must the others stay?
 
-    Drains the nodes one at a time as kschedctl drain does, emptiest first. A node that can be drained stays removed
-    while the next nodes are tried. No pod is lost, preempted or left without a node. With --compare, --instance-types
-    or --node-groups, also shows what Karpenter (v1.14) or the Cluster Autoscaler (1.36) would do with each node. With
-    --autoscaler, shows only the autoscaler's decisions.
+    Simulates draining the nodes one at a time as kschedctl drain does, emptiest first. A node that can be drained
+    counts as removed when the next nodes are tried. A node can be drained only if no pod is lost, preempted or left
+    without a node. With --compare, --instance-types or --node-groups, also shows what Karpenter (v1.14) or the Cluster
+    Autoscaler (1.36) would do with each node. With --autoscaler, shows only the autoscaler's decisions.
     """
     if NamedAutoscaler.KARPENTER in (autoscaler, compare) and not karpenter.instance_types:
         raise UsageError("the types and prices of replacement nodes are unknown", hint="pass --instance-types FILE")

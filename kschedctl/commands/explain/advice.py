@@ -141,6 +141,7 @@ def _advise_on_schedulable_pod(pod: Pod) -> Iterator[Advice]:
 
 
 RAISE_PRIORITY = "RaisePriority"
+KEEP_APART_LESS = "KeepApartLess"
 """The kind of the advice to give a DaemonSet a higher priority than the pods on its nodes."""
 
 
@@ -344,7 +345,17 @@ def _advise_on_anti_affinity(fact: PodInTheWay) -> Advice:
         matching_pod = f"a pod with {fact.selector}" if fact.selector else "any pod"
         text = f"The pod's anti-affinity rules out every {domain} that runs {matching_pod}"
     text += f": {new_node}, reduce replicas, or make the anti-affinity term preferred"
-    return Advice("KeepApartLess", text)
+    return Advice(KEEP_APART_LESS, text)
+
+
+def add_rollout_limits_to_advice(advice: Advice, max_unavailable: int) -> Advice:
+    """Return the advice to relax the anti-affinity with the limits that its rollout needs. Other advice is unchanged.
+
+    Old pods keep their required term, so the rollout may be stuck with the Deployment's own limits.
+    """
+    if advice.kind != KEEP_APART_LESS:
+        return advice
+    return replace(advice, text=f"{advice.text} and roll it out with maxSurge 0 and maxUnavailable {max_unavailable:,}")
 
 
 def _find_next_step(cause: Cause) -> NextStep | None:

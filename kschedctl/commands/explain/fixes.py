@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from msgspec.structs import replace
 
 from kschedctl.api.objects import Pod
-from kschedctl.commands.explain.advice import RAISE_PRIORITY
+from kschedctl.commands.explain.advice import RAISE_PRIORITY, add_rollout_limits_to_advice
 from kschedctl.commands.explain.report import Explanation
 from kschedctl.fixes.document import build_remedy
 from kschedctl.fixes.impossible import explain_impossible_fixes, explain_too_large_requests
@@ -113,6 +113,9 @@ def add_fixes(report: Explanation, target: TargetPod) -> Explanation:
     advice = report.advice
     if any(FixKind.USE_PRIORITY_CLASS in remedy.kinds for remedy in shown):  # a fix names the class that is enough
         advice = tuple(entry for entry in advice if entry.kind != RAISE_PRIORITY)
+    max_unavailable = rollouts.find_sufficient_max_unavailable(FixKind.SOFTEN_ANTI_AFFINITY)
+    if max_unavailable is not None:
+        advice = tuple(add_rollout_limits_to_advice(entry, max_unavailable) for entry in advice)
     return replace(report, remedies=shown, impossible=impossible, unknown=unknown, advice=advice)
 
 

@@ -125,25 +125,30 @@ def place_gang(scheduler: Scheduler, framework: Framework | None, pod: Pod) -> T
     if scheduler.view.pods.find_position(pod.key) is None:  # the pod comes from a manifest
         scheduler = Scheduler(scheduler.cluster.with_objects({"Pod": [pod]}))
 
-    # Report the state before trying any pod
     first_profile = next(iter(scheduler.configuration.profiles))
     used_framework = framework or scheduler.find_framework(first_profile)
     assert used_framework is not None
     gang = _collect_gang(scheduler.view, key, pod, framework, used_framework)
     report = _report_unplaced_gang(scheduler.view, gang, _find_unreplayed_placing_project(key, pod, framework))
-    if not gang.tried:
-        return TriedGang(report)
+    return _place_gang_pods(scheduler, used_framework, gang, report) if gang.tried else TriedGang(report)
 
-    # Place the pods
-    cycle = PodGroupCycle(used_framework, scheduler.view, key, gang.tried, gang.infos, topology_aware=False)
+
+def _place_gang_pods(
+    scheduler: Scheduler, framework: Framework, gang: _Gang, report_before: PodGroupReport
+) -> TriedGang:
+    """Try to place the gang's pods, and return `report_before` with the result.
+
+    An unschedulable gang is checked for a deadlock with other gangs.
+    """
+    view = scheduler.view
+    cycle = PodGroupCycle(framework, view, gang.key, gang.tried, gang.infos, topology_aware=False)
     result = cycle.run(post_filter=gang.bound_together)
-    failed = _find_member_failures(scheduler.view, gang, result, used_framework)
-    failures = {scheduler.view.pods.objects[position].key: failure for position, failure in failed.items()}
-    report = _add_placement_result(report, scheduler.view, gang, result, failed)
-    if report.verdict != UNSCHEDULABLE:
-        return TriedGang(report, failures)
-
-    return TriedGang(_add_deadlock(report, scheduler, gang, cycle, result), failures)
+    failed = _find_member_failures(view, gang, result, framework)
+    failures = {view.pods.objects[position].key: failure for position, failure in failed.items()}
+    report = _add_placement_result(report_before, view, gang, result, failed)
+    if report.verdict == UNSCHEDULABLE:
+        report = _add_deadlock(report, scheduler, gang, cycle, result)
+    return TriedGang(report, failures)
 
 
 def _add_deadlock(

@@ -83,10 +83,11 @@ def _describe_never_scheduled(never: NeverScheduled, style: Style) -> str:
     With -o wide, the whole message follows the causes.
     """
     reasons = list(never.causes)
+    autoscaler_message = never.autoscaler
     if style.wide:
-        reasons.append(never.autoscaler)
+        reasons.append(autoscaler_message)
     elif not reasons:
-        reasons.append(shorten_error(never.autoscaler))
+        reasons.append(shorten_error(autoscaler_message))
     return f"{first_of(never.pods)}: {'; '.join(reasons)}"
 
 

@@ -126,7 +126,7 @@ class PendingPods(Report, frozen=True):
         If the user named objects, the line is about these objects. If nothing waits, the line says so.
         """
         if self.asked_about:
-            return self._describe_named_objects()
+            return self._build_named_objects_headline()
         pods = sum(len(group.pods) for group in self.groups)
         waiting = describe_state_counts(self.waiting_elsewhere)
         doubt = describe_doubt(self.unknown)
@@ -166,7 +166,7 @@ class PendingPods(Report, frozen=True):
         number = sum(failure.missing or 0 for failure in failures)
         return f"{counted(number, 'pod')} of {workloads} {agreeing(number, 'is', 'are')} not created"
 
-    def _describe_named_objects(self) -> tuple[str, ...]:
+    def _build_named_objects_headline(self) -> tuple[str, ...]:
         """Return the headline about the objects that the user named, in two parts.
 
         If none of them waits, the parts are their names and a statement that they do not wait. If one waits, the parts

@@ -661,6 +661,7 @@ def _find_waiting_advice(waiting: WaitingPod, replayed_cluster: ReplayedCluster)
         waited = f"has waited for {age}"
         if not replayed_cluster.cluster.provenance:
             waited = f"had been waiting for {age} as of {replayed_cluster.now[:10]}"
-        text = f"The pod fits on a node now. It {waited}, and no event says when it was last tried"
+        basis = ", judged by the objects that were read" if waiting.explanation.undecided else ""
+        text = f"The pod fits on a node now{basis}. It {waited}, and no event says when it was last tried"
         return Advice("AwaitRetry", f"{text}. If it is still Pending in 5 min, run audit to find out why")
     return None

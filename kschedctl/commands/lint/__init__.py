@@ -15,14 +15,15 @@ from typing import NamedTuple
 
 from kschedctl.api.api_versions import is_custom_api
 from kschedctl.api.copying import replace
-from kschedctl.api.json_values import JsonObject
+from kschedctl.api.defaults import DEFAULT_NAMESPACE
+from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.api.kinds import KINDS
 from kschedctl.api.kube_version import KUBE_VERSION
 from kschedctl.api.ownership import Owner
 from kschedctl.api.versions_read import check_api_version
 from kschedctl.api.workloads import POD_TEMPLATE_PATHS
 from kschedctl.autoscaling.karpenter.instance_types import read_instance_types
-from kschedctl.cluster import Cluster
+from kschedctl.cluster import CLUSTER_SCOPED, Cluster
 from kschedctl.errors import InputError, UsageError
 from kschedctl.lint.context import LintContext
 from kschedctl.lint.engine import build_findings, choose_rules, find_all_problems
@@ -38,6 +39,7 @@ from kschedctl.sources.documents.files import find_files, make_relative_path
 from kschedctl.sources.documents.place import Place
 from kschedctl.sources.documents.positions import LocatedObject
 from kschedctl.sources.repository import HINTS, Repository, read_repository
+from kschedctl.text.counts import counted
 
 _NOWHERE = Place("")
 Read = LocatedObject | BuiltObject
@@ -201,7 +203,38 @@ def _build_cluster_from_manifests(
             nodes[0].file,
         )
         return DescribedCluster(None, is_self_described=True)
+    _warn_about_changed_objects({node.file for node in nodes}, known_manifests)
     return _build_described_cluster(known_manifests, gates)
+
+
+def _warn_about_changed_objects(cluster_files: Collection[str], manifests: Iterable[Read]) -> None:
+    """Log a warning if another file has a different version of an object in the files that describe the cluster.
+
+    Such versions are linted as alternatives, and most findings about one of them are merged with those about the other.
+    """
+    cluster_file_by_object: dict[str, str] = {}
+    other_manifests: list[tuple[str, Read]] = []
+    for manifest in manifests:
+        subject = _get_subject(manifest)
+        if subject.kind == "Namespace" or not subject.name:  # Namespaces are often repeated where they are needed
+            continue
+        namespace = str(object_at(manifest.value, "metadata").get("namespace") or DEFAULT_NAMESPACE)
+        described_object = str(replace(subject, namespace="" if subject.kind in CLUSTER_SCOPED else namespace))
+        if manifest.file in cluster_files:
+            cluster_file_by_object[described_object] = manifest.file
+        else:
+            other_manifests.append((described_object, manifest))
+    changed = [(name, manifest.file) for name, manifest in other_manifests if name in cluster_file_by_object]
+    if not changed:
+        return
+    name, file = changed[0]
+    cluster_file = cluster_file_by_object[name]
+    more = f" (and {counted(len(changed) - 1, 'more object')})" if len(changed) > 1 else ""
+    log.warning(
+        "note: %s is in %s and in %s%s; to lint it as a change of that cluster, pass --with-cluster %s instead of "
+        "linting both files",
+        *(name, file, cluster_file, more, cluster_file),
+    )
 
 
 def _do_nodes_cover_all_manifests(

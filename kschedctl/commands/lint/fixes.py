@@ -9,6 +9,7 @@ import os
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from kschedctl.errors import UsageError
 from kschedctl.lint.catalogue import INVALID
@@ -45,6 +46,17 @@ class LintFixes(RootDocument, frozen=True):
 
     files: tuple[FileFixes, ...] = ()
     kind: str = "LintFixes"
+
+
+class _FindingLocation(NamedTuple):
+    """The rule of a finding and the field that it is about. A problem and its finding have the same location."""
+
+    rule: str
+    object: str
+    path: str
+    file: str
+    line: int
+    column: int
 
 
 @dataclass(frozen=True)
@@ -169,27 +181,54 @@ def _iter_fixed_texts(report: Findings, problems: Problems) -> Iterator[FixedTex
 
     Files that Helm renders are left out, because Helm would overwrite them.
     """
-    # Collect the corrections of each file with the findings that they correct.
-    findings_by_location = {
-        (finding.rule, finding.object, finding.path, finding.file, finding.line, finding.column): finding
-        for finding in report.findings
-    }
+    for text, finding_by_correction in _collect_corrections(report, problems).items():
+        fixed_text, made_corrections = correct_text(text.content, list(finding_by_correction))
+        if made_corrections:
+            corrected_findings = tuple(finding_by_correction[correction] for correction in made_corrections)
+            yield FixedText(text, fixed_text, corrected_findings)
+
+
+def _collect_corrections(report: Findings, problems: Problems) -> dict[Text, dict[Correction, Finding]]:
+    """Return the possible corrections of each file, each with the finding that it corrects.
+
+    Problems that the report does not mention are left out, and so are files that Helm renders.
+    """
+    finding_by_location = {_build_finding_location(finding): finding for finding in report.findings}
     corrections: dict[Text, dict[Correction, Finding]] = defaultdict(dict)
     for rule, problem in problems:
         place = problem.subject.location
         edit = rule.find_edit(problem)
         if edit is None or not isinstance(place, LocatedObject) or place.source:
             continue
-        location = rule.id, str(problem.subject), format_path(problem.path), place.file, *place.locate(problem.path)
-        if location in findings_by_location:
-            correction = Correction(place.document, place.root, edit)
-            corrections[place.text][correction] = findings_by_location[location]
+        finding = finding_by_location.get(_build_problem_location(rule, problem, place))
+        if finding is not None:
+            corrections[place.text][Correction(place.document, place.root, edit)] = finding
+    return corrections
 
-    for text, finding_by_correction in corrections.items():
-        fixed_text, made_corrections = correct_text(text.content, list(finding_by_correction))
-        if made_corrections:
-            corrected_findings = tuple(finding_by_correction[correction] for correction in made_corrections)
-            yield FixedText(text, fixed_text, corrected_findings)
+
+def _build_finding_location(finding: Finding) -> _FindingLocation:
+    """Return the rule and the location of a finding."""
+    return _FindingLocation(
+        rule=finding.rule,
+        object=finding.object,
+        path=finding.path,
+        file=finding.file,
+        line=finding.line,
+        column=finding.column,
+    )
+
+
+def _build_problem_location(rule: Rule, problem: Problem, place: LocatedObject) -> _FindingLocation:
+    """Return the rule and the location that the finding about the problem has. `place` has the problem's object."""
+    line, column = place.locate(problem.path)
+    return _FindingLocation(
+        rule=rule.id,
+        object=str(problem.subject),
+        path=format_path(problem.path),
+        file=place.file,
+        line=line,
+        column=column,
+    )
 
 
 def _is_writable(text: Text) -> bool:

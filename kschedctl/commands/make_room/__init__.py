@@ -116,7 +116,7 @@ def make_room_for_manifests(
     if not prepared.workload_by_pod:
         raise _build_no_pod_error(prepared.not_created)
     report = find_room(
-        prepared.cluster,
+        prepared.remove_old_pods(),
         list(prepared.workload_by_pod),
         criteria,
         seed=seed,

@@ -30,7 +30,7 @@ from kschedctl.commands.make_room.shortage import find_shortages, find_sufficien
 from kschedctl.fixes.queue_replay import find_node_once_others_are_gone, replay_queue_without_pods
 from kschedctl.replay import kubectl
 from kschedctl.replay.controllers.job_failures import find_job_name
-from kschedctl.replay.pending_pods import describe_overdue_time
+from kschedctl.replay.pending_pods import describe_overdue_time, find_workloads_with_waiting_pods
 from kschedctl.replay.placements import MissingStorageClasses
 from kschedctl.replay.pools import compare_pools
 from kschedctl.replay.shared_cluster import build_cluster_basis
@@ -216,6 +216,7 @@ def _iter_plan_commands(room: RoomMaking, part: PlanPart) -> Iterator[str]:
     and other nodes while pods leave them. Nodes that were already cordoned before the plan stay cordoned.
     """
     nodes = room.before.view.nodes.objects
+    waiting_workloads = find_workloads_with_waiting_pods(room.before.view)
     emptied = [row for row in sorted(part.emptied) if not nodes[row].spec.unschedulable]
     for row in emptied:
         yield kubectl.render_command("cordon", nodes[row].metadata.name)
@@ -228,25 +229,12 @@ def _iter_plan_commands(room: RoomMaking, part: PlanPart) -> Iterator[str]:
             pod = room.before.view.pods.objects[move.position]
             yield kubectl.render_eviction(pod)
             yield kubectl.render_wait_until_gone(pod)
-            yield _render_wait_for_replacement(pod)
+            yield kubectl.render_wait_for_replacement(pod, waiting_workloads)
         if must_cordon:
             yield kubectl.render_command("uncordon", nodes[source].metadata.name)
 
     for row in emptied:
         yield kubectl.render_command("uncordon", nodes[row].metadata.name)
-
-
-def _render_wait_for_replacement(pod: Pod) -> str:
-    """Render the command that waits until the pod's replacement runs, or a comment if kubectl has no such command."""
-    owner = find_owner(pod)
-    if owner.kind in KINDS_WITH_ROLLOUT_STATUS:
-        target = f"{owner.kind.lower()}/{owner.name}"
-        return kubectl.render_command("rollout", "status", "-n", owner.namespace, target, "--timeout=5m")
-    return f"# wait until the replacement of {pod.key} runs"
-
-
-KINDS_WITH_ROLLOUT_STATUS = ("Deployment", "StatefulSet")
-"""The kinds of workloads that `kubectl rollout status` waits for, as far as their pods may be moved."""
 
 
 def _describe_loss(pod: Pod) -> str:
@@ -340,14 +328,19 @@ def iter_fragmented_resources(search: PlanSearch) -> Iterator[FragmentedResource
 def _iter_fragmented_resources(search: PlanSearch) -> Iterator[FragmentedResource]:
     """Yield each requested resource that is free in sufficient amount, but not on a single eligible node.
 
-    Nodes at their pod limit are left out, because they take no pod. `explain` does not count their free resources
-    either.
+    A resource of which no eligible node would have enough even without its movable pods is left out: gathering the free
+    amounts on one node does not help. Nodes at their pod limit are left out, because they take no pod. `explain` does
+    not count their free resources either.
     """
     view, eligible = search.stage.view, search.eligible
     if eligible is None:
         return
     free = np.maximum(view.allocatable - view.requested, 0)
     takes_more_pods = free[:, view.resources[PODS]] > 0
+    movable_pods = search.movable.pods[view.node[search.movable.pods] >= 0]
+    freeable = free.copy()
+    np.add.at(freeable, view.node[movable_pods], view.get_requests(movable_pods))
+    most_freeable = freeable[eligible].max(axis=0, initial=0)
     free = free[eligible & takes_more_pods]
     if not len(free):
         return
@@ -356,7 +349,8 @@ def _iter_fragmented_resources(search: PlanSearch) -> Iterator[FragmentedResourc
         free_by_node = free[:, column]
         total = int(free_by_node.sum())
         largest = int(free_by_node.max())
-        if name != PODS and largest < requests[column] <= total:
+        can_be_gathered = most_freeable[column] >= requests[column]
+        if name != PODS and can_be_gathered and largest < requests[column] <= total:
             nodes_with_free = int((free_by_node > 0).sum())
             yield FragmentedResource(
                 name, requested=int(requests[column]), free=total, on_one=largest, nodes=nodes_with_free

@@ -131,7 +131,7 @@ class PlanSearch:
     tried_all_sequences: bool = True
     """True if all sequences of moves were tried, where likely plans may not be enough."""
     depends_on_other_nodes: bool = False
-    """True if a node is rejected because of pods on other nodes."""
+    """True if a node is rejected because of pods on other nodes, and may accept the pod once these have moved."""
     lacks_held_resources: bool = False
     """True if what the pod lacks, such as devices, may be held by pods on other nodes."""
     best: Plan | None = None
@@ -270,6 +270,8 @@ class PlanSearch:
         sets = SetsOnNodes(cycle, self.movable, pods, allowed_nodes)
         if self.promising is None:
             self._record_first_cycle(cycle, sets)
+        if self._is_hopeless:
+            return
 
         # Empty a node of enough pods, and use the remaining moves to make room for these.
         accepting_nodes = AcceptingNodes(stage)
@@ -300,7 +302,7 @@ class PlanSearch:
         self.promising = sets.promising
         self.eligible_except_devices = _find_eligible_nodes(cycle, ignored_plugin=DynamicResources.name)
         self.eligible = _find_eligible_nodes(cycle) | (self.eligible_except_devices & self.promising)
-        self.depends_on_other_nodes = depends_on_other_nodes(cycle)
+        self.depends_on_other_nodes = depends_on_other_nodes(cycle) and sets.can_moves_elsewhere_help()
         self.lacks_held_resources = sets.lacks_held_resources
 
     def _iter_plans_emptying_node(

@@ -29,6 +29,7 @@ from kschedctl.scheduler.framework import Changes, PluginError, PreFilterPlugin,
 from kschedctl.scheduler.plugins.node_resources.fit import Insufficient, NodeResourcesFit, TooManyPods
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.delta import Delta
+from kschedctl.snapshot.fork import OwnRows
 
 
 class ReleasableHoldings:
@@ -109,19 +110,22 @@ class ReleasableHoldings:
 
         The objects are grouped by kind, so that they can be put back.
         """
-        infos = self.view.pods.info[leaving_pods]
-        pods = leaving_pods[self.holders[infos]].tolist()
+        may_hold = self.holders[self.view.pods.info[leaving_pods]]
+        pods = leaving_pods[may_hold].tolist()
         objects_before: dict[str, list[Struct]] = {}
         for plugin in self.plugins:
             changes = plugin.release(self.view, pods)
-            for kind, objects in changes.items():
-                kind_before = objects_before.setdefault(kind, [])
-                for changed_object in cast("Sequence[ApiObject]", objects):
-                    original = self.cycle.view.objects.find(kind, *get_object_key(changed_object))
-                    if original is not None:
-                        kind_before.append(original)
+            for kind, changed_objects in changes.items():
+                objects_before.setdefault(kind, []).extend(self._iter_originals(kind, changed_objects))
             self.view.objects.replace_objects(changes)
         return objects_before
+
+    def _iter_originals(self, kind: str, changed_objects: Sequence[Struct]) -> Iterator[Struct]:
+        """Yield the originals of the objects of this kind, from the view of the pod's cycle, which is not changed."""
+        for changed_object in cast("Sequence[ApiObject]", changed_objects):
+            original = self.cycle.view.objects.find(kind, *get_object_key(changed_object))
+            if original is not None:
+                yield original
 
 
 def releases_resources_on_exit(simulation: Simulation, position: Position) -> bool:
@@ -160,7 +164,7 @@ class SetsOnNodes:
         pods = pods[self.view.node[pods] >= 0]
         costs = self._compute_set_costs(pods[:, None])
         order = np.lexsort((pods, *costs[::-1], self.view.node[pods]))
-        self.pods = pods[order]
+        self.pods = self.all_pods = pods[order]
 
         self.promising = self._find_promising(nodes & cycle.considered & ~cycle.filter.passing)
         """The mask (N,) of nodes where the pod fits without any movable pods."""
@@ -172,6 +176,25 @@ class SetsOnNodes:
     def lacks_held_resources(self) -> bool:
         """True if plugins reject nodes because pods hold resources, such as devices, that the incoming pod lacks."""
         return bool(self.holdings)
+
+    def can_moves_elsewhere_help(self) -> bool:
+        """Return whether the pod may fit on some node after pods on other nodes move.
+
+        The result is False only if each node certainly rejects the pod even without the movable pods there: because of
+        the node itself, or because of the pods that stay.
+        """
+        if self.holdings or not self.filtering.can_evictions_only_help():
+            return True
+        leaving = self.all_pods
+        delta = Delta.from_changes(
+            self.view.node[leaving], self.view.pods.info[leaving], np.full(len(leaving), -1, np.int64)
+        )
+        try:
+            rejected = self.filtering.find_rejected_regardless_of_pods(self.cycle.filter.verdicts)
+            rejected |= self.filtering.find_rejected_rows(OwnRows(self.view, self.view.nodes.rows), delta)
+        except PluginError:
+            return True
+        return bool((self.cycle.considered & ~rejected).any())
 
     def _find_promising(self, nodes: Bools) -> Bools:
         """Return the mask (N,) of nodes where the pod fits without any movable pods."""

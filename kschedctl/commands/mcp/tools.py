@@ -344,7 +344,7 @@ _DECLARED_TOOLS = (
     Tool(
         "audit_cluster",
         "Is the cluster scheduled well?",
-        "An audit in sections; each is sound, or has findings and what to do about them.",
+        "An audit in sections. Each is sound, has findings with what to do about them, or is unknown for lack of data.",
         arguments={"sections": SECTION},
         build_report=lambda call, arguments: kschedctl.audit(
             call.cluster, arguments.get("sections") or (), now=call.now, progress=call.progress
@@ -370,8 +370,8 @@ _DECLARED_TOOLS = (
     Tool(
         "consolidate_nodes",
         "Which nodes could be removed such that all pods still get a node?",
-        "Drains one node after another on a copy of the cluster, and says why each other node must stay. Independent "
-        "of any autoscaler.",
+        "Drains one node after another on a copy of the cluster, and says why the other nodes must stay. "
+        "Independent of any autoscaler.",
         arguments={
             "pool": _build_text_schema("Only nodes of this node pool."),
             "headroom_percent": {**PERCENT, "description": "Keep this much CPU and memory free."},

@@ -42,10 +42,10 @@ def packing(
     """Which free capacity is stranded, and which nodes can be removed?
 
     Free capacity is stranded if neither a pending pod nor a pod that usually runs in the node's pool fits on the node,
-    even when rules about other pods are ignored. To find removable nodes, drains the nodes one at a time as kschedctl
-    drain does, emptiest first. Another order might empty more nodes. Pending pods that fit are placed first, and a node
-    is kept if other pending pods would fit on it once it is empty. Cordoned, nominated and control-plane nodes are not
-    tried.
+    even when rules about other pods are ignored. To find removable nodes, simulates draining the nodes one at a
+    time as kschedctl drain does, emptiest first. Another order might empty more nodes. Pending pods that fit are placed
+    first, and a node is kept if other pending pods would fit on it once it is empty. Cordoned, nominated and
+    control-plane nodes are not tried.
     """
     if nodes < -1:
         raise UsageError(f"--nodes {nodes}: must be a number of nodes, or 0 for all")

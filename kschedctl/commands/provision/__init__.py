@@ -81,7 +81,7 @@ def disrupt(
 
     >>> import kschedctl
     >>> str(disrupt(kschedctl.Cluster.from_objects([]), [], now="2026-01-01T00:00:00Z"))
-    'Karpenter would remove no node'
+    'Karpenter would remove no node: no node has a NodeClaim in the data'
     """
     now = now or get_read_time(cluster)
     report = disrupting.disrupt(cluster, instance_types, options or {}, now=now, begin=progress.begin)

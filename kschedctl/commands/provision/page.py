@@ -9,6 +9,7 @@ from kschedctl.render.sections import build_still_pending_section
 from kschedctl.render.tables import build_struct_table, build_table, number_columns
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.karpenter import (
+    ClaimOfferings,
     Disruption,
     DisruptionCommand,
     LaunchedClaim,
@@ -18,11 +19,9 @@ from kschedctl.reports.karpenter import (
     shorten_error,
 )
 from kschedctl.reports.unknown import UnknownKind, describe_unread_kinds
-from kschedctl.text.counts import agreeing, counted, first_few, first_of, format_price, join_words
+from kschedctl.text.counts import agreeing, counted, first_few, first_of, format_price
 
 TYPES_SHOWN = 3
-SHOWN_LABELS = ("topology.kubernetes.io/zone", "karpenter.sh/capacity-type")
-"""The requirements of a NodeClaim that are shown."""
 ONE_RUN = paragraph(
     Marked("This is one possible run: where Karpenter's order is random, the replay goes by name.", Tone.FAINT)
 )
@@ -37,7 +36,7 @@ def build_provisioning_page(report: Provisioning, style: Style) -> Page:
         *_build_note_on_existing_types(report.seen_types),
         *([paragraph(f"No pool can be used: {report.scheduler_error}")] if report.scheduler_error else []),
         *_build_node_class_fault_lines(report),
-        *_build_new_nodes_table(report.new_node_claims, style),
+        *_build_new_nodes_table(report, style),
         *_build_existing_nodes_table(report, style),
         *build_still_pending_section(report.still_pending, report.rivals, report.enough, style),
         *_build_rejected_pods_tables(report, style),
@@ -119,30 +118,21 @@ def _build_note_on_existing_types(type_count: int | None) -> Page:
 
 def _build_node_class_fault_lines(report: Provisioning) -> Page:
     """Build a paragraph for each distinct fault of node classes, with the NodePools that have the fault."""
-    pools_by_fault: dict[str, list[str]] = {}
-    for pool, fault in report.node_classes.items():
-        pools_by_fault.setdefault(fault, []).append(pool)
-    return tuple(
-        paragraph(f"{fault} ({agreeing(len(pools), 'NodePool', 'NodePools')} {join_words(pools)})")
-        for fault, pools in pools_by_fault.items()
-    )
+    return tuple(paragraph(fault) for fault in report.iter_node_class_faults())
 
 
-def _build_new_nodes_table(claims: tuple[LaunchedClaim, ...], style: Style) -> Page:
+def _build_new_nodes_table(report: Provisioning, style: Style) -> Page:
     """Build a table of the NodeClaims that would be launched."""
     columns = (POOL, *number_columns("pods"), Column("instance types"), Column("zone; capacity type"))
 
-    def build_row(claim: LaunchedClaim) -> tuple[str, ...]:
+    def build_row(claim_with_offerings: tuple[LaunchedClaim, ClaimOfferings]) -> tuple[str, ...]:
         """Return the cells for a NodeClaim."""
-        values = {
-            requirement.key: ", ".join(requirement.values)
-            for requirement in claim.requirements
-            if requirement.operator == "In"
-        }
-        zone_and_capacity = "; ".join(values[key] for key in SHOWN_LABELS if key in values)
-        return claim.node_pool, f"{len(claim.pods):,}", _describe_instance_types(claim), zone_and_capacity
+        claim, offerings = claim_with_offerings
+        places = filter(None, (", ".join(offerings.zones), ", ".join(offerings.capacity_types)))
+        return claim.node_pool, f"{len(claim.pods):,}", _describe_instance_types(claim), "; ".join(places)
 
-    return build_table(claims, columns, build_row, style, title="New nodes")
+    rows = list(zip(report.new_node_claims, report.claim_offerings, strict=True))
+    return build_table(rows, columns, build_row, style, title="New nodes")
 
 
 def _describe_instance_types(claim: LaunchedClaim) -> str:

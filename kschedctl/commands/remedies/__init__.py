@@ -149,7 +149,7 @@ def manifest_remedies(
     scope = f"of {counted(len(applied.changes), 'workload')} in the manifests"
     smallest = replace(criteria, smallest=True)
     report = find_remedies_of_many(
-        applied.cluster,
+        applied.remove_old_pods(),
         set(applied.workload_by_pod),
         scope,
         smallest,

@@ -127,6 +127,11 @@ class PreparedCluster(SharedCluster):
     flavors: Mapping[str, str] = field(default_factory=dict)
     """The flavors in which Kueue admits jobs and Workloads, such as ``flavor spot``, by title."""
 
+    def remove_old_pods(self) -> Cluster:
+        """Return the cluster without the pods that the changes remove, as after all rollouts."""
+        old_pods = (pod for change in self.changes for pod in rename_replaced_pods(change))
+        return change_pods(self.cluster, {(pod.metadata.namespace, pod.metadata.name): None for pod in old_pods})
+
 
 def simulate(
     cluster: Cluster,

@@ -387,14 +387,26 @@ def _suggest_commands(
     elif report.still_waiting:
         yield from _suggest_explaining_waiting_pods(report.still_waiting, source, extending)
 
-    waiting_pods_may_come_first = report.left_out and report.placed + report.unplaced
-    if waiting_pods_may_come_first or report.replaces_at_once:
-        further_options = []
-        if report.left_out or settings["pending"]:
-            further_options.append("--pending")
-        if report.replaces_at_once or settings["rollout"]:
-            further_options.append("--rollout")
+    further_options = _list_options_of_next_simulation(report, settings)
+    if further_options:
         yield from source.build_command("simulate", options=[*options, *further_options])
+
+
+def _list_options_of_next_simulation(report: SimulationReport, settings: SimulateSettings) -> list[str]:
+    """Return the options with which to repeat the simulation, or [] if it need not be repeated.
+
+    They include options that this simulation already had.
+    """
+    has_scheduled_pods = report.placed + report.unplaced > 0
+    waiting_pods_may_come_first = bool(report.left_out) and has_scheduled_pods
+    if not (waiting_pods_may_come_first or report.replaces_at_once):
+        return []
+    options = []
+    if report.left_out or settings["pending"]:
+        options.append("--pending")
+    if report.replaces_at_once or settings["rollout"]:
+        options.append("--rollout")
+    return options
 
 
 def _suggest_explaining_waiting_pods(

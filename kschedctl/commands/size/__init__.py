@@ -115,7 +115,7 @@ def _apply_manifests(
     if not manifests:
         return cluster, ()
     shared_cluster = prepare_simulation(cluster, manifests, documents=written)
-    return shared_cluster.cluster, shared_cluster.not_created
+    return shared_cluster.remove_old_pods(), shared_cluster.not_created
 
 
 def _apply_scenario(
@@ -190,7 +190,7 @@ def _apply_step(run: ScenarioRun, name: str, step: parts.Part) -> Cluster:
             manifests = [manifest for _, manifest in iter_manifests(step, run.read)]
             prepared = prepare_simulation(cluster, manifests, documents={})
             run.not_created += prepared.not_created
-            return prepared.cluster
+            return prepared.remove_old_pods()
         case parts.InstanceTypes():
             raise UsageError("size replaces all nodes, so no nodes can be launched before", hint="leave the step out")
         case parts.SomeNodes() if name == "drain":  # other steps with this content are built as usual

@@ -65,7 +65,7 @@ def find_crowded_shapes(program: PackingProgram, waiting: Iterable[str]) -> Bool
     crowded either if there is no pod among them whose shapes all other waiting pods can use as well.
     """
     no_shape = np.zeros(len(program.names), np.bool_)
-    groups = sorted({program.group_of[key] for key in waiting})
+    groups = sorted({program.group_by_pod[key] for key in waiting})
     choices = np.unique(program.takes[groups], axis=0)
 
     # The choices of shapes that contain no other choice. Pods with a larger choice can use the needed shapes, too.
@@ -83,7 +83,7 @@ def find_crowded_shapes(program: PackingProgram, waiting: Iterable[str]) -> Bool
 
 def _find_dependent_groups(program: PackingProgram, waiting: Iterable[str], crowded: Bools) -> list[int]:
     """Return the groups of the waiting pods that fit only on shapes in the mask `crowded` (S,)."""
-    groups = sorted({program.group_of[key] for key in waiting})
+    groups = sorted({program.group_by_pod[key] for key in waiting})
     return [group for group in groups if not program.takes[group][~crowded].any()]
 
 

@@ -22,6 +22,7 @@ from kschedctl.snapshot.nodes import HOSTNAME
 from kschedctl.snapshot.pod_info import PodInfo
 
 Table = npt.NDArray[np.float64]
+IntTable = npt.NDArray[np.int64]
 Counts = Mapping[str, int]
 """The number of nodes of each shape."""
 ROUNDING_SHARE = 1e-7
@@ -81,7 +82,7 @@ class PackingProgram:
     """A mask (G, S): True if the node shape takes a pod of the group."""
     apart: Bools
     """A mask (G,) of the groups of which no two pods may share a node."""
-    group_of: Mapping[str, int]
+    group_by_pod: Mapping[str, int]
     """The group of each pod."""
     always_requested: Sequence[int] = ()
     """The columns of the resources that every pod needs: cpu and memory."""
@@ -89,11 +90,11 @@ class PackingProgram:
     @cached_property
     def pods(self) -> Table:
         """The number of pods of each group, (G,)."""
-        return self.count_by_group(self.group_of)
+        return self.count_by_group(self.group_by_pod)
 
     def count_by_group(self, keys: Iterable[str]) -> Table:
         """Return how many of the pods with these keys are in each group, (G,)."""
-        groups = [self.group_of[key] for key in keys]
+        groups = [self.group_by_pod[key] for key in keys]
         return np.bincount(groups, minlength=len(self.requested)).astype(np.float64)
 
     def sum_requests(self, pods_by_group: Table) -> Table:
@@ -125,19 +126,22 @@ class PackingProgram:
 
         `takers_by_pod` maps the keys of these pods to the shapes that take them now.
         """
-        # Pods of a group that are taken by different shapes now form new groups.
-        new_groups: dict[tuple[int, tuple[str, ...]], int] = {}
-        group_of: dict[str, int] = {}
+        # A new group has the pods of one old group that the same shapes take now. New groups are numbered in the order
+        # in which their pods come.
+        number_by_new_group: dict[tuple[int, tuple[str, ...]], int] = {}
+        group_by_pod: dict[str, int] = {}
         for key, takers in takers_by_pod.items():
-            group_of[key] = new_groups.setdefault((self.group_of[key], takers), len(new_groups))
-        old_groups = [group for group, _ in new_groups]
-        takes = np.array([np.isin(self.names, takers) for _, takers in new_groups], np.bool_)
+            new_group = (self.group_by_pod[key], takers)
+            group_by_pod[key] = number_by_new_group.setdefault(new_group, len(number_by_new_group))
+
+        old_groups = [old_group for old_group, _ in number_by_new_group]
+        takes = np.array([np.isin(self.names, takers) for _, takers in number_by_new_group], np.bool_)
         return replace(
             self,
             requested=self.requested[old_groups],
             takes=takes,
             apart=self.apart[old_groups],
-            group_of=group_of,
+            group_by_pod=group_by_pod,
         )
 
     def select_preferred_shapes(self, names: Iterable[str]) -> Bools:
@@ -171,8 +175,9 @@ class PackingProgram:
         """The measures of how much of a node one pod fills, by group and shape, (G, S) each.
 
         In every measure, the sum over pods that fit on one node together is at most 1. For each resource, the first
-        measure is the requested share. Further measures count more than this share for pods of which only few fit on a
-        node. At most MAX_FILL_STEPS of them follow, and only if they differ.
+        measure is the requested share. It is followed by the results of the dual feasible functions with numbers up to
+        MAX_FILL_STEPS, which raise the share of pods of which only few fit on a node. A result that raises no share is
+        left out.
         """
         measures = []
         for resource in np.flatnonzero(self.requested.any(axis=0)).tolist():
@@ -181,12 +186,8 @@ class PackingProgram:
             share = np.where(self.takes, np.minimum(requested / offered, 1.0), 0.0)
             measures.append(share)
 
-            # A dual feasible function for each number k: a share x counts as x if (k + 1) x is whole, and otherwise as
-            # floor((k + 1) x) / k. If k + 1 pods do not fit on a node, each then fills 1 / k of it.
             for k in range(1, MAX_FILL_STEPS + 1):
-                whole, remainder = np.divmod((k + 1) * requested, offered)
-                rounded_share = np.where(remainder == 0, share, np.minimum(whole / k, 1.0))
-                fill = np.where(self.takes, rounded_share, 0.0)
+                fill = np.where(self.takes, _apply_dual_feasible_function(requested, offered, k), 0.0)
                 if (fill > share).any():
                     measures.append(fill)
         return measures
@@ -233,13 +234,13 @@ def build_program(
 
     # Group the pods by requests, takers and the key of pods that exclude each other.
     number_by_group: dict[_GroupKey, int] = {}
-    group_of: dict[str, int] = {}
+    group_by_pod: dict[str, int] = {}
     exclusion_keys = list(_iter_exclusion_keys(view))
     for key, pod_takers in takers.items():
         info_number = view.pods.get_info_number(view.pods.index[key])
         requests = tuple(view.requests[info_number].tolist())
         group = _GroupKey(requests, pod_takers, exclusion_keys[info_number])
-        group_of[key] = number_by_group.setdefault(group, len(number_by_group))
+        group_by_pod[key] = number_by_group.setdefault(group, len(number_by_group))
 
     # Turn the groups into arrays.
     groups = list(number_by_group)
@@ -255,7 +256,7 @@ def build_program(
         requested=requested,
         takes=takes,
         apart=np.array([group.exclusion_key is not None for group in groups], np.bool_),
-        group_of=group_of,
+        group_by_pod=group_by_pod,
         always_requested=[view.resources[name] for name in (CPU, MEMORY)],
     )
 
@@ -287,6 +288,18 @@ def _repels_own_workload(info: PodInfo, labels: Mapping[str, str], view: Fork) -
         and term.matches(info.namespace, info.labels, namespace_labels)
         for term in hostname_terms
     )
+
+
+def _apply_dual_feasible_function(requested: IntTable, offered: IntTable, k: int) -> Table:
+    """Return the share of a node that a pod fills according to the dual feasible function with number `k`.
+
+    A share x counts as x if (k + 1) x is a whole number, and otherwise as floor((k + 1) x) / k. So if k + 1 pods do not
+    fit on a node together, each of them fills 1 / k of it. `requested` (G, 1) and `offered` (S,) are amounts of one
+    resource, and the result is (G, S).
+    """
+    whole, remainder = np.divmod((k + 1) * requested, offered)
+    share = np.minimum(requested / offered, 1.0)
+    return np.where(remainder == 0, share, np.minimum(whole / k, 1.0))
 
 
 def format_counts(counts: Counts) -> str:

@@ -210,7 +210,7 @@ class _Growth:
         self._search = search
         self._packing_input = PackingInput(search.program, tuple(start))
         self.counts = dict(start)
-        self._fewest_waiting = len(search.program.group_of) + 1
+        self._fewest_waiting = len(search.program.group_by_pod) + 1
         """The fewest pods that waited on any set so far."""
         self._step = 1
         """The factor by which more nodes are added than the waiting pods need."""
@@ -257,12 +257,15 @@ class _Growth:
     def _measure_fill_levels(self, waiting: Sequence[str]) -> FillLevels | None:
         """Return how full all nodes are when a crowded shape has no room left, or None if no shape is crowded.
 
-        The first levels are measured with a node of each shape, and shared by the searches if they were probed. Later,
-        these levels are updated with a replay of the current set, for the shapes that have nodes there.
+        The first call returns the levels with which the cheapest set can be packed. Later calls replay the current set,
+        and update these levels for the shapes of which the set has nodes.
         """
         earlier_levels = self._filling
         if earlier_levels is None:
             return self._search.find_cheapest_fill_levels(self.counts, waiting)
+
+        # Each of the measured levels is of the moment when another shape had no room left. Only those of the same shape
+        # as the earlier levels can be combined with them.
         measured = self._search.measure_fill_levels(self.counts, waiting)
         for levels in measured:
             if levels.needed == earlier_levels.needed:
@@ -418,7 +421,7 @@ def _replace_removed_nodes(
     pods still wait after MAX_REFILLS refills.
     """
     program = search.program
-    max_waiting = len(program.group_of)  # all pods: the first refill has no limit
+    max_waiting = len(program.group_by_pod)  # all pods: the first refill has no limit
     for _ in range(MAX_REFILLS):
         is_cheaper = program.compute_cost(counts) <= cost_limit - NEGLIGIBLE_SHARE * cost_limit
         if not is_cheaper or not any(counts.values()):

@@ -97,9 +97,9 @@ def _read_live_version(source: Source) -> ClusterVersion:
 
 
 def build_version_page(report: Version, style: Style) -> Page:
-    """Build a line each for the versions of the client, of the replayed kube-schedulers and of the cluster.
+    """Build the page: one line each for the client, the replayed kube-schedulers and the cluster.
 
-    Without a cluster, the last line is left out.
+    Without a cluster, the page has no line for it.
     """
     lines = [
         f"Client Version: {report.client_version}",

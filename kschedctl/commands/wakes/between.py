@@ -172,8 +172,8 @@ def _iter_wake_up_answers(
 def _build_pod_answer(rejected: RejectedPod, pod: Pod, moments: Moments, max_waking_changes: int | None) -> AnsweredPod:
     """Replay the changes for a pod, and build the answer: what woke it, and whether it fits afterwards.
 
-    The change by which the pod stopped waiting is left out. Only unschedulable pods can be woken. Once
-    `max_waking_changes` changes have woken the pod, the remaining changes are not tried. None means no limit.
+    If the pod has stopped waiting, the changes of the pod itself are left out. Only unschedulable pods can be woken.
+    Once `max_waking_changes` changes have woken the pod, the remaining changes are not tried. None means no limit.
     """
     ended = _describe_end_of_wait(pod, moments.after)
     changes = [watched for watched in moments.watched if not (ended and _is_about_pod(watched.change, pod))]

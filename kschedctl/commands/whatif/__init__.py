@@ -52,7 +52,7 @@ from kschedctl.replay.edits import find_pods_on_nodes, select_pods
 from kschedctl.replay.eviction_harms import find_eviction_harms
 from kschedctl.replay.node_drain import NodeDrain
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers, compute_spreads, run_seeds
-from kschedctl.replay.placements import MissingObjects, report_evictions
+from kschedctl.replay.placements import MissingObjects
 from kschedctl.replay.scenarios import (
     FileReader,
     StepResult,
@@ -224,6 +224,7 @@ class ScenarioRun:
             returned=tuple(effect.returned),
             not_drained=tuple(effect.not_drained),
             preempted=settled.preempted,
+            violated_budgets=settled.violated_budgets,
         )
         self.steps.append(report)
 
@@ -535,7 +536,7 @@ class Question:
         settled = settle_simulation(simulation)
         settled = replace(settled, cluster=with_current_budget_statuses(settled.cluster, cluster))
         ended = JobFailures.of(simulation.view.objects).list_pods_of_failed_jobs(cluster)
-        return StartingPoint(settled, report_evictions(simulation), tuple(pod.key for pod in ended))
+        return StartingPoint(settled, settled.preempted, tuple(pod.key for pod in ended))
 
 
 class StartingPoint(NamedTuple):
@@ -685,6 +686,7 @@ def _compare_before_and_after_scenario(question: Question, seed: int, progress: 
     return replace(
         report,
         evicted_before=start.evicted,
+        violated_budgets_before=start.settled.violated_budgets,
         ended_before=start.ended,
         waits_between_steps=_report_waits_between_steps(run),
     )

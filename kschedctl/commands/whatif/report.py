@@ -25,6 +25,7 @@ from kschedctl.reports.placements import (
     describe_data_on_nodes,
     describe_differing_runs,
     describe_down_nodes,
+    describe_violated_budgets,
     group_blocked_pods,
     join_reason_with_cause,
 )
@@ -89,6 +90,10 @@ class StepReport(Document, frozen=True):
     """The pods that run again only once the failed nodes are deleted."""
     preempted: tuple[EvictedPod, ...] = ()
     """The preempted pods, in the order of their evictions. A pod that is evicted twice is listed twice."""
+    violated_budgets: dict[str, int] = {}
+    """PodDisruptionBudget that preemption violates -> the number of disruptions that it allows before the step's
+    evictions.
+    """
 
 
 class PodChange(Document, frozen=True):
@@ -241,6 +246,8 @@ class WhatIf(Report, frozen=True):
     """The volumes that can be used only from removed or failed nodes, of pods there and of pending pods."""
     evicted_before: tuple[EvictedPod, ...] = ()
     """The pods that pending pods preempt before the first step. These pods are not among the changes."""
+    violated_budgets_before: dict[str, int] = {}
+    """PodDisruptionBudget that preemption violates before the first step -> the number of disruptions it allows."""
     ended_before: tuple[str, ...] = ()
     """The pods of Jobs that fail before the first step because one of their pods is preempted."""
     waits_between_steps: tuple[WaitBetweenSteps, ...] = ()
@@ -406,6 +413,7 @@ class WhatIf(Report, frozen=True):
         if ended := [pod for pod in self.ended_before if pod not in victim_keys]:
             ends = counted(len(ended), "other pod ends with its failed Job", "other pods end with their failed Jobs")
             texts.append(f"{ends} ({first_few(ended)})")
+        texts += describe_violated_budgets(self.violated_budgets_before, self.evicted_before)
         return tuple(texts)
 
     def describe_pending_counts(self) -> str:
@@ -418,7 +426,10 @@ class WhatIf(Report, frozen=True):
         return f"{counted(pending_before, 'pod')} {are} pending before{steps}{preempted}, and {pending_after:,} after"
 
     def describe_evictions_in_steps(self) -> tuple[str, ...]:
-        """Return a text for each step in which pods are preempted, with the pods, their nodes and their preemptors."""
+        """Return a text for each step in which pods are preempted, with the pods, their nodes and their preemptors.
+
+        A text on each PodDisruptionBudget that this violates follows.
+        """
         texts = []
         for number, step in enumerate(self.steps, 1):
             victims = [
@@ -430,6 +441,9 @@ class WhatIf(Report, frozen=True):
                 left_out = len(victims) - _MAX_NAMED_VICTIMS
                 more = f"; and {left_out:,} more" if left_out > 0 else ""
                 texts.append(f"step {number} evicts {'; '.join(victims[:_MAX_NAMED_VICTIMS])}{more}")
+            texts += (
+                f"step {number} {text}" for text in describe_violated_budgets(step.violated_budgets, step.preempted)
+            )
         return tuple(texts)
 
     def describe_waits_between_steps(self) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from kschedctl.api.json_values import JsonDict
 from kschedctl.api.objects import Struct
 from kschedctl.api.ownership import Owner
-from kschedctl.api.queueing import KueueWorkload, WorkloadPriorityClass, WorkloadPriorityClassRef
+from kschedctl.api.queueing import KueuePodSet, KueueWorkload, WorkloadPriorityClass, WorkloadPriorityClassRef
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
 from kschedctl.fixes.kueue.changes import (
@@ -273,27 +273,32 @@ def _build_fewer_pods_proposal(workload: KueueWorkload, job: Owner | None, index
         patch = ObjectPatch(build_workload_target(workload), (operation,))
     else:
         patch = build_metadata_patch(job, "annotations", _MIN_PARALLELISM, str(count))
-    subject = job or f"pod set {pod_set.name}"
-    costs = [FixCost(CostKind.GIVES_UP, f"{subject} then runs with {count} of its {pod_set.count:,} pods")]
-    if pod_set.min_count is not None:
-        summary = f"lower the minimum number of pods of {subject} from {pod_set.min_count} to {count}"
-        needs_values: tuple[str, ...] = ()
-    else:
-        check = f"{subject} can run with {count} pod{'' if count == 1 else 's'}"
-        summary = f"let {subject} start with fewer pods, if {check}"
-        costs.append(FixCost(CostKind.CHECK_FIRST, f"only you know whether {check}"))
-        needs_values = (str(patch.operations[0]["path"]),)
-    edits = ((WORKLOAD, apply_operations(workload, (operation,))),)
+    summary, costs = _describe_fewer_pods(pod_set, job, count)
+    is_advice = pod_set.min_count is None
     return AdmissionProposal(
         summary,
         "fewer-pods",
         Price.WISH,
         by="author",
         patches=(patch,),
-        edits=edits,
-        costs=tuple(costs),
-        needs_values=needs_values,
+        edits=((WORKLOAD, apply_operations(workload, (operation,))),),
+        costs=costs,
+        needs_values=(str(patch.operations[0]["path"]),) if is_advice else (),
     )
+
+
+def _describe_fewer_pods(pod_set: KueuePodSet, job: Owner | None, count: int) -> tuple[str, tuple[FixCost, ...]]:
+    """Return the summary and the costs of letting a pod set start with ``count`` pods.
+
+    Without a current minCount, they ask the user to check that ``count`` pods are enough.
+    """
+    subject = job or f"pod set {pod_set.name}"
+    loss = FixCost(CostKind.GIVES_UP, f"{subject} then runs with {count} of its {pod_set.count:,} pods")
+    if pod_set.min_count is not None:
+        return f"lower the minimum number of pods of {subject} from {pod_set.min_count} to {count}", (loss,)
+    check = f"{subject} can run with {count} pod{'' if count == 1 else 's'}"
+    check_cost = FixCost(CostKind.CHECK_FIRST, f"only you know whether {check}")
+    return f"let {subject} start with fewer pods, if {check}", (loss, check_cost)
 
 
 def search_higher_priority_classes(trials: AdmissionTrials) -> Iterator[tuple[AdmissionProposal, AdmissionTrial]]:

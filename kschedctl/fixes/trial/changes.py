@@ -97,6 +97,8 @@ class Fix:
     """The node or pod that distinguishes the fix from its variants."""
     cordoned_node: str = ""
     """The node that the commands cordon while a pod leaves, and uncordon at their end; empty if there is none."""
+    displaced_priority: int | None = None
+    """The priority of the pod that the fix moves or removes; None if it does neither."""
     price: Price | None = None
     """The cost of the change for those affected; None for the usual price of its kind."""
     with_node_count: Callable[[int], Fix] | None = None

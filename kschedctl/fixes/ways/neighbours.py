@@ -22,6 +22,7 @@ from kschedctl.fixes.ways.waiting import build_deletion_edits, find_driver_users
 from kschedctl.replay import kubectl
 from kschedctl.replay.controllers.job_failures import JobFailures
 from kschedctl.replay.edits import ObjectKey, is_made_up, is_recreated_elsewhere
+from kschedctl.replay.pending_pods import find_workloads_with_waiting_pods
 from kschedctl.scheduler.engine.cycle import run_cycle
 from kschedctl.scheduler.engine.preemption.budgets import get_budgets
 from kschedctl.scheduler.plugins.inter_pod_affinity.filtering import PodInTheWay
@@ -250,6 +251,10 @@ def _iter_move_fixes(trial_node: TrialNode, position: Position, allowed_nodes: B
         return
     old_node = view.get_node_name(position)
     weakens, price = _describe_move_loss(view.cluster, pod)
+    unchanged_view = trial_node.trial.scheduler.view
+    waiting_workloads = unchanged_view.memo(
+        find_workloads_with_waiting_pods, lambda: find_workloads_with_waiting_pods(unchanged_view)
+    )
     yield Fix(
         kind=FixKind.MOVE_POD,
         target=(pod.key, new_node),
@@ -263,11 +268,13 @@ def _iter_move_fixes(trial_node: TrialNode, position: Position, allowed_nodes: B
             kubectl.render_command("cordon", old_node),
             kubectl.render_eviction(pod),
             kubectl.render_wait_until_gone(pod),
+            kubectl.render_wait_for_replacement(pod, waiting_workloads),
             kubectl.render_command("uncordon", old_node),
         ),
         variant_of="pod",
         where=pod.key,
         cordoned_node=old_node,
+        displaced_priority=view.pods.get_priority(position),
     )
 
 
@@ -368,6 +375,7 @@ def iter_scale_down_fixes(trial_node: TrialNode, position: Position) -> Iterator
         commands=kubectl.render_scale_down(pod, owner, remaining_count),
         variant_of=owner,
         where=pod.key,
+        displaced_priority=trial_node.cycle.view.pods.get_priority(position),
         remaining_replicas=remaining_count,
         claim_fate=claim_fate,
         deletes_data_of=pods_with_data,
@@ -468,14 +476,24 @@ def _count_replicas_after_removal(trial_node: TrialNode, pod: Pod, owner: Owner)
         return None
     if owner.kind in ("Deployment", "ReplicaSet"):
         return count_replicas(trial_node, owner) - 1 - _count_removed_replicas(trial_node, owner)
+    if owner.kind == "StatefulSet":
+        return _count_replicas_before_last_ordinal(trial_node, pod, owner)
+    return None
+
+
+def _count_replicas_before_last_ordinal(trial_node: TrialNode, pod: Pod, owner: Owner) -> int | None:
+    """Return the number of replicas without the StatefulSet's last pod, or None if the pod is not the last one."""
     ordinal_text = pod.metadata.name.removeprefix(f"{owner.name}-")
-    if owner.kind != "StatefulSet" or not ordinal_text.isdigit():
+    if not ordinal_text.isdigit():
         return None
     ordinal = int(ordinal_text)
+
+    # Pods may be missing after this one, so look ahead as many ordinals as there are replicas.
     later_ordinals = range(ordinal + 1, ordinal + 1 + count_replicas(trial_node, owner))
     pods = trial_node.cycle.view.pods
     is_last = all(pods.find_position(f"{owner.namespace}/{owner.name}-{number}") is None for number in later_ordinals)
-    return ordinal if is_last else None
+    replicas_before = ordinal  # ordinals are counted from 0
+    return replicas_before if is_last else None
 
 
 def _count_removed_replicas(trial_node: TrialNode, owner: Owner) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -62,24 +63,7 @@ def _build_host_port_fix(trial_node: TrialNode, port: HostPort, new_port: int) -
     program has to listen on the new port.
     """
     host_network = trial_node.cycle.info.spec.host_network
-
-    def change_container(container: Container) -> Container:
-        """Return the container with the new host port."""
-        ports = tuple(
-            _set_host_port(container_port, new_port, host_network)
-            if _uses_host_port(container_port, port, host_network)
-            else container_port
-            for container_port in container.ports
-        )
-        return replace(container, ports=ports)
-
-    def change(pod: Pod) -> Pod:
-        """Return the pod with the new host port."""
-        spec = pod.spec
-        containers = tuple(map(change_container, spec.containers))
-        init_containers = tuple(map(change_container, spec.init_containers))
-        return replace(pod, spec=replace(spec, containers=containers, init_containers=init_containers))
-
+    change = partial(_replace_host_port_of_pod, port=port, new_port=new_port, host_network=host_network)
     edits = build_pod_edits(trial_node.trial.pod, change)
     target = (port, new_port)
     if new_port == NO_HOST_PORT:
@@ -89,6 +73,28 @@ def _build_host_port_fix(trial_node: TrialNode, port: HostPort, new_port: int) -
     if host_network:
         text += ", and make the program listen on it"
     return Fix(kind=FixKind.OTHER_HOST_PORT, target=target, text=text, by="author", edits=edits, cost=OTHER_PORT)
+
+
+def _replace_host_port_of_pod(pod: Pod, port: HostPort, new_port: int, *, host_network: bool) -> Pod:
+    """Return the pod with `port` replaced by `new_port` in all of its containers and init containers."""
+    replace_host_port = partial(_replace_host_port, port=port, new_port=new_port, host_network=host_network)
+    spec = replace(
+        pod.spec,
+        containers=tuple(map(replace_host_port, pod.spec.containers)),
+        init_containers=tuple(map(replace_host_port, pod.spec.init_containers)),
+    )
+    return replace(pod, spec=spec)
+
+
+def _replace_host_port(container: Container, port: HostPort, new_port: int, *, host_network: bool) -> Container:
+    """Return the container with `port` replaced by `new_port`. Its other ports stay."""
+    ports = tuple(
+        _set_host_port(container_port, new_port, host_network)
+        if _uses_host_port(container_port, port, host_network)
+        else container_port
+        for container_port in container.ports
+    )
+    return replace(container, ports=ports)
 
 
 def _uses_host_port(container_port: ContainerPort, port: HostPort, host_network: bool) -> bool:

@@ -187,11 +187,13 @@ REPLICA_LIMIT_FIELDS = {
 }
 """Kind of autoscaler -> its fields that limit the replicas."""
 
+NAMESPACE_LIMITS: dict[str, type[Struct]] = {"ResourceQuota": ResourceQuota, "LimitRange": LimitRange}
+"""The kinds that limit what may be created in a namespace."""
+
 _GROUPS_AND_STRUCTS: dict[str, tuple[str, type[Struct]]] = {
     "ScaledObject": ("keda.sh", ScaledObject),
     "HorizontalPodAutoscaler": ("autoscaling", HorizontalPodAutoscaler),
-    "ResourceQuota": ("", ResourceQuota),
-    "LimitRange": ("", LimitRange),
+    **{kind: ("", struct) for kind, struct in NAMESPACE_LIMITS.items()},
     "NodePool": ("karpenter.sh", WrittenNodePool),
 }
 

@@ -390,7 +390,7 @@ TT_DEAD_TOLERATION = Rule(
     NOTE,
     find_tolerations_without_taint,
     summary="A toleration that matches no taint",
-    why="The key, value or effect is misspelled, or the taint no longer exists.",
+    why="The toleration has no effect: its key, value or effect is misspelled, or the taint no longer exists.",
     fix="Correct the toleration, or remove it",
     source=doc.TAINTS,
     needs_cluster=True,
@@ -416,7 +416,7 @@ def find_workloads_without_usable_node(context: LintContext) -> Iterator[Problem
             if cordoned_count:
                 fixes.append("uncordon a node")
             if tainted_count:
-                fixes.append("tolerate the taint")
+                fixes.append("tolerate the taints of one node" if tainted_count > 1 else "tolerate the node's taints")
             fix = f"{', '.join(fixes)}, or allow other nodes"
             yield workload.build_problem((), message, capitalize(fix))
 
@@ -430,13 +430,14 @@ def _describe_unusable_nodes(cordoned_count: int, tainted_count: int) -> str:
     if cordoned_count and tainted_count:
         return (
             f"none of the {count:,} nodes that it selects is usable: {counted(cordoned_count, 'is', 'are')} cordoned, "
-            f"{counted(tainted_count, 'is', 'are')} tainted"
+            f"and {counted(tainted_count, 'has', 'have')} taints that it does not tolerate"
         )
-    state = "cordoned" if cordoned_count else "tainted"
     if count == 1:
-        return f"the only node that it selects is {state}"
+        state = "is cordoned" if cordoned_count else "has a taint that it does not tolerate"
+        return f"the only node that it selects {state}"
     all_nodes = "both" if count == 2 else f"all {count:,}"
-    return f"{all_nodes} nodes that it selects are {state}"
+    state = "are cordoned" if cordoned_count else "have taints that it does not tolerate"
+    return f"{all_nodes} nodes that it selects {state}"
 
 
 TT_ALL_ELIGIBLE_CORDONED = Rule(

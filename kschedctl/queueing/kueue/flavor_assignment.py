@@ -332,8 +332,8 @@ class FlavorAssigner:
     def _get_first_flavor_index(self, pod_set: int, resource: str) -> int:
         """Return the index of the first flavor to try for a resource of a pod set.
 
-        With the gate FlavorFungibility, it follows the last flavor that an earlier cycle tried. Without the gate, it is
-        0.
+        With the gate FlavorFungibility, it is the index after the last flavor that an earlier cycle tried, or 0 if none
+        or all flavors were tried. Without the gate, it is always 0.
         """
         progress = self.info.last_assignment
         if Gate.FLAVOR_FUNGIBILITY not in self.gates or progress is None or pod_set >= len(progress.tried_flavors):

@@ -30,7 +30,7 @@ from kschedctl.api.json_values import JsonObject, drop_nulls, object_at
 from kschedctl.api.kinds import KINDS
 from kschedctl.api.objects import PersistentVolumeClaim, Pod, PodGroup, ResourceClaim, ResourceQuota, Struct
 from kschedctl.api.ownership import Owner, find_owner
-from kschedctl.api.workloads import StatefulSet, get_identity
+from kschedctl.api.workloads import Deployment, StatefulSet, get_identity
 from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.replay.controllers.creation_failures import build_denied_pods_report, build_report_from_messages_by_pod
 from kschedctl.replay.controllers.creation_fix_steps import DeniedPod, FixStep, suggest_pod_security_steps_from_message
@@ -44,7 +44,7 @@ from kschedctl.replay.controllers.creation_fixes import (
 )
 from kschedctl.replay.controllers.pod_defaults import WorkloadNote
 from kschedctl.replay.controllers.remaining_quotas import RemainingQuotas
-from kschedctl.replay.controllers.workload_change import WorkloadChange
+from kschedctl.replay.controllers.workload_change import Pace, WorkloadChange, set_rollout_limits
 from kschedctl.reports.not_created import Admission, CreationFix, NotCreated
 from kschedctl.scheduler.scheduler import Scheduler
 
@@ -82,6 +82,8 @@ class Admissions:
         """Namespace -> denied pods, each with the number of its kind."""
         self._created_claims: dict[Owner, int] = {}
         """StatefulSet -> how many claims were created for the first pod of which a claim is denied."""
+        self._quotas_before_change: dict[Owner, RemainingQuotas] = {}
+        """Deployment that replaces pods -> the quotas before its old pods were released."""
         self._workloads_with_fixes = 0
 
     def admit_pods_of_workloads(
@@ -184,6 +186,8 @@ class Admissions:
         counted in `change.denied`. If the workload itself is denied, so are all its new pods. The report has no fixes
         yet.
         """
+        if isinstance(workload, Deployment) and change.removed:
+            self._quotas_before_change[owner] = self._quotas.copy()
         self.release(change.removed)
         desired_count = change.desired  # before denied pods are dropped from the change
         admitted = 0
@@ -241,6 +245,11 @@ class Admissions:
             trial._quotas = RemainingQuotas(state.cluster, {**self._quotas.charged, request.namespace: state.quotas})
             return trial._replay_creation(request._replace(manifest=state.manifest), number)
 
+        def completes_rollout(state: FixState, desired: int) -> bool:
+            """Return whether quotas let the workload's rollout end in a changed state."""
+            changed_request = request._replace(manifest=state.manifest)
+            return self._completes_rollout(workload, changes[0], changed_request, state, desired)
+
         missing = MissingPods(
             self._cluster,
             owner,
@@ -249,7 +258,8 @@ class Admissions:
             kept=len(changes[0].kept),
             admitted=len(changes[0].new) if len(changes) == 1 else None,
             document=self._written.get(owner),
-            scheduler=lambda: self._scheduler,
+            get_scheduler=lambda: self._scheduler,
+            completes_rollout=completes_rollout,
         )
         start = FixState(self._cluster, self._list_quotas_charged_with_denied_pods(request.namespace), request.manifest)
 
@@ -270,6 +280,43 @@ class Admissions:
         if stored is not None:
             self._denied.setdefault(request.namespace, []).append((stored, count))
         return fixes
+
+    def _completes_rollout(
+        self, workload: Struct | None, change: WorkloadChange, request: CreateRequest, state: FixState, desired: int
+    ) -> bool:
+        """Return whether quotas let a Deployment's rolling update end once the steps of a fix are taken.
+
+        The rollout creates `desired` pods of `request`. Each pod that is created counts as available. Other workloads,
+        and Deployments that replace no pods, have no rollout that quotas could stop, so the result is True.
+        """
+        quotas_before = self._quotas_before_change.get(request.owner)
+        if quotas_before is None or not isinstance(workload, Deployment):
+            return True
+        planned = dataclasses.replace(change, new=[], denied=desired - len(change.kept))
+        set_rollout_limits(planned, workload)
+        if planned.pace is not Pace.ROLLING:
+            return True
+        quotas = quotas_before.get_quotas(request.namespace)
+        for step in state.steps:
+            quotas = raise_quotas(step, quotas)
+        trial = Admissions(state.cluster, self._written)
+        trial._quotas = RemainingQuotas(state.cluster, {**quotas_before.charged, request.namespace: quotas})
+
+        present, old, missing = len(change.kept), list(change.removed), planned.denied
+        while old or missing:
+            surge_room = desired + planned.surge - present - len(old)
+            count = min(surge_room, missing)
+            created = trial._admit_identical_pods(request, count).number if count > 0 else 0
+            present += created
+            missing -= created
+            if created:
+                continue
+            removable = present + len(old) - (desired - planned.unavailable)
+            if not old or removable <= 0:
+                return False
+            trial.release(old[:removable])
+            del old[:removable]
+        return True
 
     def _list_quotas_charged_with_denied_pods(self, namespace: str) -> tuple[ResourceQuota, ...]:
         """Return the quotas of a namespace as if all pods that were denied so far had been created."""

@@ -117,18 +117,22 @@ class MissingPods:
     """The number of new pods of the workload that were admitted before, or None for several workloads."""
     document: JsonObject | None
     """The workload's manifest, if that is known."""
-    scheduler: Callable[[], Scheduler]
+    get_scheduler: Callable[[], Scheduler]
     """Returns a scheduler of the cluster."""
+    completes_rollout: Callable[[FixState, int], bool]
+    """Returns whether quotas let a rollout to this number of pods end in a changed state."""
 
     def find_fixes(self, start: FixState, replay: CreationReplay) -> Sequence[CreationFix]:
         """Return up to MAX_FIXES fixes that let all missing pods be created.
 
+        If the workload replaces pods by a rollout, the fixes let quotas admit old and new pods side by side as well.
         Each fix has the nodes on which the scheduler could then place a pod, or a message if there are none. If the
         pods are denied now, a fix with fewer replicas may be added beyond this limit. Fixes that the author of the
         manifest can make come first.
         """
         # The start itself is among these states if the pods are admitted now. It is no fix, as it has no steps.
-        fixed_states = islice(self._iter_fixed_states(start, replay), MAX_FIXES)
+        states = self._iter_fixed_states(start, replay)
+        fixed_states = islice((entry for entry in states if self.completes_rollout(entry[0], self._wanted)), MAX_FIXES)
         fixes = [
             self._build_creation_fix(state, stored)
             for state, stored in fixed_states
@@ -140,6 +144,30 @@ class MissingPods:
             if fix_with_fewer_replicas is not None:
                 fixes.append(fix_with_fewer_replicas)
         return sorted(fixes, key=lambda fix: fix.by != "author")
+
+    @property
+    def _wanted(self) -> int:
+        """The number of pods that the workload wants."""
+        return self.kept + (self.admitted or 0) + self.count
+
+    def _suggest_quota_steps(self, state: FixState, stored: AdmissionRequest) -> Iterator[FixStep]:
+        """Yield the step that sets the missing resources that a quota requires.
+
+        If none is missing, yield the step that raises quotas so that the missing pods are admitted, also next to the
+        old pods of a rollout.
+        """
+        unset_resources = resource_quota.find_unset_resources(stored)
+        if unset_resources:
+            summary = f"set {'; '.join(unset_resources)}"
+            yield FixStep(StepKind.SET_RESOURCES, summary, partial(_set_missing_resources, unset_resources))
+            return
+        extra = 0  # the number of pods for which there is room besides the missing ones
+        while extra <= self._wanted:
+            for step in suggest_quota_raise(stored, self.count + extra):
+                if self.completes_rollout(state.apply_step(step), self._wanted):
+                    yield step
+                    return
+            extra = 2 * extra or 1
 
     def _build_fewer_replicas_fix(self, stored: AdmissionRequest) -> CreationFix | None:
         """Build the fix that reduces the replicas to the number that quotas allow.
@@ -225,7 +253,7 @@ class MissingPods:
                 smaller_state = self._find_state_with_smaller_requests(state, attempt.stored, replay)
                 if smaller_state:
                     yield smaller_state
-            steps = _suggest_quota_steps(attempt.stored, self.count)
+            steps = self._suggest_quota_steps(state, attempt.stored)
         for step in steps:
             next_state = state.apply_step(step)
             if not next_state.equals_apart_from_steps(state):
@@ -269,7 +297,7 @@ class MissingPods:
             return Scheduler(
                 create_workload_objects(self.cluster, [workload], include_denied=True).apply_to(self.cluster)
             )
-        return self.scheduler()
+        return self.get_scheduler()
 
     def _build_creation_fix(self, state: FixState, stored: AdmissionRequest) -> CreationFix:
         """Build the report on a fix, with commands, changes and the nodes that are then feasible.
@@ -383,19 +411,6 @@ def _build_object_change(change: FixObjectChange) -> dict[str, Json]:
 
 
 # -- quotas ----------------------------------------------------------------------------------------------------------
-
-
-def _suggest_quota_steps(stored: AdmissionRequest, count: int) -> Iterator[FixStep]:
-    """Yield the step that sets the missing resources that a quota requires.
-
-    If none is missing, yield steps that raise quotas so that ``count`` pods are admitted.
-    """
-    unset_resources = resource_quota.find_unset_resources(stored)
-    if unset_resources:
-        summary = f"set {'; '.join(unset_resources)}"
-        yield FixStep(StepKind.SET_RESOURCES, summary, partial(_set_missing_resources, unset_resources))
-        return
-    yield from suggest_quota_raise(stored, count)
 
 
 def suggest_quota_raise(stored: AdmissionRequest, count: int) -> Iterator[FixStep]:

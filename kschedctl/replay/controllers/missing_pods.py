@@ -172,7 +172,7 @@ _EXPLANATIONS: Mapping[str, Callable[[Any, Cluster, Owner], Iterator[str]]] = {
 }
 
 
-def replay_missing_pod_admission(
+def replay_admission_of_missing_pods(
     cluster: Cluster, owner: Owner, template: Struct | None, document: JsonObject | None = None
 ) -> NotCreated | None:
     """Replay admission for the pods that the workload lacks, and return a report on denied pods.

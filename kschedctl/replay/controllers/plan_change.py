@@ -125,7 +125,7 @@ class ExistingPods:
         sets = [stored for stored in self.cluster.replica_sets if is_controlled_by(owner, stored)]
         if not sets:
             return None
-        matching_sets = [stored for stored in sets if is_same_template(template, stored.spec.template)]
+        matching_sets = [stored for stored in sets if are_templates_equivalent(template, stored.spec.template)]
         return frozenset(stored.metadata.labels.get(TEMPLATE_HASH, "") for stored in matching_sets)
 
     def _find_newest_revision(self, field: str, owner: Owner, template: PodTemplateSpec) -> frozenset[object] | None:
@@ -137,7 +137,7 @@ class ExistingPods:
         """
         candidates = self.cluster.list_in_namespace(field, owner.namespace)
         stored_workload = next((stored for stored in candidates if stored.metadata.name == owner.name), None)
-        if stored_workload is None or not is_same_template(template, stored_workload.spec.template):
+        if stored_workload is None or not are_templates_equivalent(template, stored_workload.spec.template):
             return None
         revisions = frozenset(_get_revision(pod) for pod in self.find_workload_pods(*owner))
         return revisions if len(revisions) == 1 else None
@@ -392,10 +392,11 @@ def _plan_replicas(
         change.new = [_copy_admitted_pod(change.kept[0], pod) for pod in change.new]
 
 
-def is_same_template(first: PodTemplateSpec, second: PodTemplateSpec) -> bool:
-    """Return whether the scheduler sees no difference between the pod templates, ignoring defaults and hashes.
+def are_templates_equivalent(first: PodTemplateSpec, second: PodTemplateSpec) -> bool:
+    """Return whether the scheduler sees no difference between pods of the two templates.
 
-    Return False if a template has no containers, because it was not read then.
+    Defaults are filled in first, and labels that controllers add, such as template hashes, are ignored. Return False if
+    a template has no containers, because it could not be read then.
     """
     if not (first.spec.containers and second.spec.containers):
         return False

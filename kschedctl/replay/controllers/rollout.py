@@ -21,6 +21,7 @@ from kschedctl.replay.controllers.creation_failures import build_denied_pods_rep
 from kschedctl.replay.controllers.creation_fix_steps import FixStep
 from kschedctl.replay.controllers.creation_fixes import build_object_change_fix
 from kschedctl.replay.controllers.workload_change import Pace, WorkloadChange, get_slot
+from kschedctl.replay.settling import remove_pods_of_failed_jobs
 from kschedctl.reports.not_created import CreationFix, NotCreated
 from kschedctl.scheduler.simulation.outcome import NOT_TRIED, SCHEDULED, Outcome, Progress
 from kschedctl.scheduler.simulation.simulation import Simulation
@@ -67,6 +68,7 @@ class RolloutCreation:
 
 NOT_CREATED = "NotCreated"
 WAITING_FOR_CONTROLLER = "its controller creates it only after other pods of the workload run"
+ENDED_WITH_JOB = "its Job failed because pods of the Job were preempted"
 OLD_NAME_SUFFIX = "~old"
 """Suffix for the name of an old pod if a new pod takes its name."""
 
@@ -237,11 +239,12 @@ class Rollout:
         return bool(self.waiting) or any(map(self._has_no_node, replaced))
 
     def _remove_old_pods(self, positions: Iterable[Position]) -> None:
-        """Remove old pods from their nodes and from the rollout. Positions of other pods are skipped."""
+        """Remove old pods from the simulation and from the rollout. Positions of other pods are skipped."""
         removed = [position for position in positions if position in self.old]
         if self.creation is not None:
             self.creation.release([self.simulation.view.pods.objects[position] for position in removed])
         self.simulation.remove([position for position in removed if not self._has_no_node(position)])
+        self.simulation.gone.update(removed)  # also pods without a node
         for position in removed:
             del self.old[position]
 
@@ -270,7 +273,8 @@ def run_rollouts(
 
     ``other_pods`` are in the queue as well. Evicted pods of the workloads and of ``other_pods`` are recreated after
     each round. If the simulation recreates evicted pods itself, the outcomes of all recreated pods are also returned.
-    After an interruption, pods that still wait get the outcome NotTried.
+    If a Job fails because of evictions, its pods end. After an interruption, pods that still wait get the outcome
+    NotTried.
     """
     rollout_by_pod: dict[Position, Rollout | None] = dict.fromkeys(other_pods)
     waiting = dict.fromkeys(other_pods)
@@ -278,6 +282,7 @@ def run_rollouts(
         rollout_by_pod |= dict.fromkeys(rollout.kept, rollout)
         waiting |= dict.fromkeys(rollout.waiting)
     outcomes: dict[Position, Outcome] = {}
+    ended: dict[Position, None] = {}
     try:
         while not simulation.interrupted:
             moves_before = simulation.move_count
@@ -293,6 +298,11 @@ def run_rollouts(
             latest = _run_scheduling_round(simulation, waiting, rollout_by_pod.keys(), progress)
             outcomes |= latest
             waiting |= dict.fromkeys(latest)
+
+            # The pods of Jobs that failed end, which leaves room for others
+            if simulation.evictions:
+                ended |= dict.fromkeys(remove_pods_of_failed_jobs(simulation))
+            waiting = {position: None for position in waiting if position not in ended}
             for position in waiting:
                 owner = rollout_by_pod.get(position)
                 if owner is not None:
@@ -300,11 +310,15 @@ def run_rollouts(
             waiting = {position: None for position in waiting if not simulation.view.has_node(position)}
             if not new_pods and simulation.move_count == moves_before:
                 break
-        return [*simulation.explain(outcomes.values()), *_iter_uncreated_outcomes(rollouts)]
+        existing = [outcome for position, outcome in outcomes.items() if position not in ended]
+        ended_outcomes = [
+            Outcome(position, NOT_CREATED, message=ENDED_WITH_JOB) for position in outcomes if position in ended
+        ]
+        return [*simulation.explain(existing), *ended_outcomes, *_give_up_uncreated_pods(rollouts)]
     except KeyboardInterrupt:
         simulation.interrupted = True
         outcomes = {position: Outcome(position, NOT_TRIED) for position in waiting} | outcomes
-    return [*outcomes.values(), *_iter_uncreated_outcomes(rollouts)]
+    return [*outcomes.values(), *_give_up_uncreated_pods(rollouts)]
 
 
 def _run_scheduling_round(
@@ -331,17 +345,22 @@ def _run_scheduling_round(
     return outcomes | {victim: Outcome(victim, NOT_TRIED) for victim in sorted(evicted)}
 
 
-def _iter_uncreated_outcomes(rollouts: Sequence[Rollout]) -> Iterator[Outcome]:
-    """Yield an outcome for each pod that was never created, and mark the pod as gone. Denied rollouts yield nothing."""
+def _give_up_uncreated_pods(rollouts: Sequence[Rollout]) -> list[Outcome]:
+    """Mark the pods that were never created as gone, and return an outcome for each of them.
+
+    The pods of denied rollouts get no outcome.
+    """
+    outcomes = []
     for rollout in rollouts:
         rollout.simulation.gone.update(rollout.coming)
         if rollout.denied:
             continue
         for position in rollout.coming:
             if rollout.simulation.interrupted:
-                yield Outcome(position, NOT_TRIED)
+                outcomes.append(Outcome(position, NOT_TRIED))
             else:
-                yield Outcome(position, NOT_CREATED, message=WAITING_FOR_CONTROLLER)
+                outcomes.append(Outcome(position, NOT_CREATED, message=WAITING_FOR_CONTROLLER))
+    return outcomes
 
 
 class RolloutReplay(Protocol):

@@ -5,7 +5,7 @@ Upstream: pkg/controller/{replicaset,statefulset,daemon,job,deployment,cronjob} 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -68,10 +68,10 @@ class WorkloadPodCounts:
         created = self.find_created_workloads(owner)
         if created:
             numbers = [self.count_pods(created_owner) for created_owner in created]
-            wanted_counts = [counts.wanted for counts in numbers]
-            is_unknown = None in wanted_counts
-            total_wanted = None if is_unknown else sum(count or 0 for count in wanted_counts)
-            return PodNumbers(total_wanted, sum(counts.existing for counts in numbers))
+            return PodNumbers(
+                wanted=_sum_known_counts(counts.wanted for counts in numbers),
+                existing=sum(counts.existing for counts in numbers),
+            )
 
         workload = self.workloads.get(owner)
         wanted = None if workload is None else _count_wanted_pods(owner.kind, workload)
@@ -143,6 +143,16 @@ def _find_pod_owners(pod: Pod) -> set[Owner]:
     if controller is None:
         return set()
     return {Owner(controller.kind, pod.metadata.namespace, controller.name), find_owner(pod)}
+
+
+def _sum_known_counts(counts: Iterable[int | None]) -> int | None:
+    """Return the sum of the counts, or None if one of them is unknown (None)."""
+    total = 0
+    for count in counts:
+        if count is None:
+            return None
+        total += count
+    return total
 
 
 def _count_wanted_pods(kind: str, obj: Any) -> int | None:

@@ -155,6 +155,8 @@ def _describe_schema_error(error: Any, is_step: bool) -> str:
         unknown_fields = sorted(set(error.instance) - set(known_fields))
         noun = agreeing(len(unknown_fields), "field", "fields")
         return f"unknown {noun} {', '.join(unknown_fields)}; known are {', '.join(known_fields)}"
+    if error.validator == "type" and error.schema.get("properties"):
+        return f"{error.message} with the fields {', '.join(error.schema['properties'])}"
     return str(SCHEMA_MESSAGES.get(str(error.validator), error.message))
 
 

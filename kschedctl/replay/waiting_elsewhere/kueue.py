@@ -553,7 +553,10 @@ def _take_from_first_fitting_flavor(
 def _iter_shortages_in_group(
     pod_set: str, requests: Quantities, group: KueueResourceGroup, quotas: Mapping[FlavorResource, _Quota]
 ) -> Iterator[_Shortage]:
-    """Yield the resources of a pod set's requests of which no flavor of the group has enough."""
+    """Yield a shortage for each requested resource that no flavor of the group has enough of.
+
+    `requests` are the requests of the pod set. `quotas` has the quota of each flavor and resource.
+    """
     for name, amount in requests.items():
         quota_by_flavor = {flavor.name: quotas.get((flavor.name, name), _NO_QUOTA) for flavor in group.flavors}
         if any(amount <= quota.free for quota in quota_by_flavor.values()):

@@ -25,7 +25,7 @@ class Distinction(NamedTuple):
     """
 
     domains: Domains
-    values: Callable[[], Counts]
+    compute_values: Callable[[], Counts]
     """Returns the current value of each domain, read-only."""
 
     def get_domain_values(self, rows: Rows) -> Counts:
@@ -34,7 +34,7 @@ class Distinction(NamedTuple):
         `rows` are the rows of the nodes.
         """
         codes = self.domains.codes[rows]
-        domain_values = self.values()
+        domain_values = self.compute_values()
         if not len(domain_values):  # no node has the label
             return np.zeros(len(rows), np.int64)
         values = domain_values.take(codes)  # code -1, of nodes in no domain, takes the last value
@@ -43,11 +43,14 @@ class Distinction(NamedTuple):
         return np.where(codes < 0, 0, values)
 
     def get_domain_value(self, row: int) -> int:
-        """Return the value of the domain of the node at `row`, or 0 if the node is in no domain."""
+        """Return the current value of the domain of the node at `row`, such as its number of pods.
+
+        Return 0 if the node is in no domain.
+        """
         code = self.domains.codes[row]
         if code < 0:
             return 0
-        return int(self.values()[code])
+        return int(self.compute_values()[code])
 
 
 class RowVerdicts(Protocol):

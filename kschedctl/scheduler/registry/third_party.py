@@ -378,7 +378,10 @@ def _check_and_guard_rejections(
 
 
 def _guard_fact(rejection: Rejection, plugin_label: str) -> Rejection:
-    """Return the rejection with its fact function checked and guarded, or unchanged if it has no fact function."""
+    """Return the rejection with a fact function that is safe to call, or unchanged if it has no fact function.
+
+    The safe function checks the result of the plugin's function, and reports exceptions as errors of the plugin.
+    """
     if rejection.fact is None:
         return rejection
     guarded = _guard_method(_add_check(rejection.fact, _check_fact), f"{plugin_label} fails in a fact", "fact")

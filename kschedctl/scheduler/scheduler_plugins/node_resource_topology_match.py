@@ -43,8 +43,8 @@ from kschedctl.scheduler.scheduler_plugins.topology_match_args import (
     STRATEGIES,
     NodeResourceTopologyMatchArgs,
     score_containers,
+    score_nodes_for_whole_pod,
     score_numa_nodes,
-    score_pod,
 )
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
@@ -158,7 +158,7 @@ class NodeResourceTopologyMatch(PlacedIsReserved, DeclaredPlugin):
         """
         numa = _get_cached_numa_list(view).subtract(self._get_reserved_amounts(view)).select_rows(rows)
         by_container = score_containers((requests for _, requests in _list_container_demands(info)), numa)
-        scores = np.where(numa.by_pod, score_pod(sum_effective_requests(info.pod), numa), by_container)
+        scores = np.where(numa.by_pod, score_nodes_for_whole_pod(sum_effective_requests(info.pod), numa), by_container)
         return np.where(numa.has_topology, scores, 0)
 
     def _get_numa_nodes(self, view: Fork) -> NumaNodes:

@@ -208,11 +208,11 @@ def score_containers(containers: Iterable[Requests], numa: NumaList) -> Scores:
     return np.where(is_impossible, 0, scores)
 
 
-def score_pod(requests: Requests, numa: NumaList) -> Scores:
-    """Score each node by the number of NUMA nodes that the pod needs as a whole.
+def score_nodes_for_whole_pod(requests: Requests, numa: NumaList) -> Scores:
+    """Score each node by how many NUMA nodes the pod needs. Fewer NUMA nodes score higher.
 
-    A node scores 0 if the pod does not fit. It gets the maximum score if its NUMA nodes have none of the requested
-    resources.
+    The requests of all containers are placed together, on one set of NUMA nodes. A node scores 0 if the pod does not
+    fit. It gets the maximum score if its NUMA nodes have none of the requested resources.
     """
     is_relevant = _find_relevant_nodes(requests, numa)
     chosen = choose_numa_nodes(requests, numa.available, numa, is_relevant)

@@ -66,8 +66,8 @@ class ShareColumn(Protocol):
 class _ScorePlugins(NamedTuple):
     """The Score plugins for pods identical to an example, by how often they have to run."""
 
-    uniform_sum: Scores
-    """The sum of the weighted scores that are equal on all nodes, (N,)."""
+    placement_independent_sum: Scores
+    """The sum (N,) of the weighted scores that no placement of pods changes."""
     fixed: list[tuple[ScorePlugin, object, Scores]]
     """Plugins whose raw scores (N,) never change, each with its state and its raw scores."""
     changing: list[tuple[ScorePlugin, Prepare]]
@@ -136,7 +136,7 @@ class AlikePods:
             return ranked
 
         # The next best way: the local scores decide alone if no plugin looks at more than a node's own row.
-        local = self.local.scores if self.constant_scores is None else self.local.scores + self.constant_scores
+        local = self._sum_local_and_independent_scores()
         needs_plugins = self.changing_filters or self.fixed_scores or self.changing_scores or self.claims
         if not sampling and not needs_plugins:
             return self._find_best_rows_by_local_scores(local, nominated)
@@ -208,7 +208,7 @@ class AlikePods:
             self.framework,
             self.info,
             local=self.local,
-            constant_scores=self.constant_scores,
+            placement_independent_scores=self.placement_independent_scores,
             fixed=fixed,
             filters=self.changing_filters,
             scorers=scorers,
@@ -243,7 +243,7 @@ class AlikePods:
         if self.hopeless:
             return NO_ROWS, np.zeros(0, np.int64)
         self.local.bring_up_to_date(NO_ROWS)
-        local = self.local.scores if self.constant_scores is None else self.local.scores + self.constant_scores
+        local = self._sum_local_and_independent_scores()
         return self._score_rows(local, info, self._get_grouped_ranking())
 
     def _score_rows(
@@ -459,17 +459,22 @@ class AlikePods:
         return self._score_plugins.changing
 
     @cached_property
-    def constant_scores(self) -> Scores | None:
-        """The scores (N,) to add to the local scores, or None if they are equal on all nodes.
+    def placement_independent_scores(self) -> Scores | None:
+        """The scores (N,) to add to the local scores, which no placement of pods changes.
 
-        They are INFEASIBLE on nodes where the identical pods never fit.
+        They are INFEASIBLE on nodes where the identical pods never fit. None if the scores are equal on all nodes.
         """
-        uniform_sum = self._score_plugins.uniform_sum
-        if self._never_fits is None:
-            is_uniform = (uniform_sum == uniform_sum[:1]).all()
-            return None if is_uniform else self._share_column(uniform_sum)
-        scores: Scores = np.where(self._never_fits, INFEASIBLE, uniform_sum)
-        return self._share_column(scores)
+        scores: Scores = self._score_plugins.placement_independent_sum
+        if self._never_fits is not None:
+            scores = np.where(self._never_fits, INFEASIBLE, scores)
+            return self._share_column(scores)
+        are_equal_on_all_nodes = (scores == scores[:1]).all()
+        return None if are_equal_on_all_nodes else self._share_column(scores)
+
+    def _sum_local_and_independent_scores(self) -> Scores:
+        """Return the sum (N,) of the local scores and of the scores that no placement changes."""
+        independent_scores = self.placement_independent_scores
+        return self.local.scores if independent_scores is None else self.local.scores + independent_scores
 
     def _split_score_plugins(self) -> _ScorePlugins:
         """Split the Score plugins by how often they have to run for the identical pods.
@@ -481,7 +486,7 @@ class AlikePods:
         prepares = map_score_preparations(self.framework)
         with_pre_score = {plugin.name for plugin in self.framework.plugins_at("preScore")}
         all_rows = self.view.nodes.rows
-        uniform_sum = np.zeros(len(all_rows), np.int64)
+        placement_independent_sum = np.zeros(len(all_rows), np.int64)
         fixed = []
         changing: list[tuple[ScorePlugin, Prepare]] = []
         for plugin in self._list_plugins("score"):
@@ -500,10 +505,10 @@ class AlikePods:
                 raw = plugin.score(self.info, self.view, pre_score.state, all_rows)
                 is_uniform = bool((raw == raw[:1]).all())
                 if is_uniform:  # then normalized scores are equal for any set of nodes, too
-                    uniform_sum += self._get_weight(plugin) * plugin.normalize(pre_score.state, raw)
+                    placement_independent_sum += self._get_weight(plugin) * plugin.normalize(pre_score.state, raw)
                 else:
                     fixed.append((plugin, pre_score.state, self._share_column(raw)))
-        return _ScorePlugins(uniform_sum, fixed, changing)
+        return _ScorePlugins(placement_independent_sum, fixed, changing)
 
     def _get_weight(self, plugin: Plugin) -> int:
         """Return the weight of a Score plugin in the profile."""

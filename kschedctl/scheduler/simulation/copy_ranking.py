@@ -122,8 +122,8 @@ def _sum_lasting_scores(consulted: ConsultedPlugins) -> Scores:
     """
     lasting = (
         np.zeros(len(consulted.local.scores), np.int64)
-        if consulted.constant_scores is None
-        else consulted.constant_scores.copy()
+        if consulted.placement_independent_scores is None
+        else consulted.placement_independent_scores.copy()
     )
     is_feasible = consulted.local.scores + lasting >= 0  # infeasible nodes have very negative local scores
     feasible_rows = np.flatnonzero(is_feasible)

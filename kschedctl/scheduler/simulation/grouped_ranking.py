@@ -46,7 +46,7 @@ class ConsultedPlugins(NamedTuple):
     framework: FrameworkLike
     info: PodInfo
     local: LocalScores
-    constant_scores: Scores | None
+    placement_independent_scores: Scores | None
     """Scores that never change, (N,), or None if all are equal."""
     fixed: Sequence[FixedScores]
     """Plugins whose raw scores never change."""
@@ -162,8 +162,8 @@ class GroupedRanking:
         """
         consulted = self.consulted
         local_scores = consulted.local.scores
-        if consulted.constant_scores is not None:
-            local_scores = local_scores + consulted.constant_scores
+        if consulted.placement_independent_scores is not None:
+            local_scores = local_scores + consulted.placement_independent_scores
 
         # Nodes are in one group if all the distinctions have equal values for them
         distinctions: list[Distinction] = []
@@ -201,7 +201,7 @@ class GroupedRanking:
 
         The local scores must be up to date.
         """
-        self.groups.update(self.consulted.local.scores, self.consulted.constant_scores, changed_rows)
+        self.groups.update(self.consulted.local.scores, self.consulted.placement_independent_scores, changed_rows)
 
     def find_best_rows(self, rejected: Bools | bool = False) -> tuple[TiedRows | Rows, int] | None:
         """Return the rows that share the highest score, and the number of feasible rows.

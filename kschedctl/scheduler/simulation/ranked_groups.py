@@ -155,12 +155,12 @@ class RankedGroups:
         tops = self.top[groups].tolist()
         return TiedRows([self._lists[group][top] for group, top in zip(groups.tolist(), tops, strict=True)])
 
-    def update(self, score: Scores, constant_scores: Scores | None, changed_rows: Rows) -> None:
+    def update(self, score: Scores, independent_scores: Scores | None, changed_rows: Rows) -> None:
         """Bring the groups and scores of the rows up to date.
 
-        The new scores are the sum of `score` (N,) and `constant_scores` (N,), where None stands for zeros. Rows that a
-        pod joined or left since the last update are refreshed. So are `changed_rows`, whose distinctions changed
-        for another reason.
+        The new scores are the sum of `score` (N,) and `independent_scores` (N,), where None stands for zeros. Rows that
+        a pod joined or left since the last update are refreshed. So are `changed_rows`, whose distinctions changed for
+        another reason.
         """
         new_moves = len(self.trail) - self.seen
         if not (new_moves or len(changed_rows)):
@@ -173,13 +173,13 @@ class RankedGroups:
         # Few rows are moved one by one, which is faster than to start numpy for them.
         if len(rows) <= SMALL_COUNT:
             for row in map(int, rows):
-                new_score = int(score[row]) if constant_scores is None else int(score[row] + constant_scores[row])
+                new_score = int(score[row]) if independent_scores is None else int(score[row] + independent_scores[row])
                 self._move_row(row, self._refresh_group_of_row(row), new_score)
         else:
             row_array = np.asarray(rows)
             new_scores = score[row_array]
-            if constant_scores is not None:
-                new_scores = new_scores + constant_scores[row_array]
+            if independent_scores is not None:
+                new_scores = new_scores + independent_scores[row_array]
             self._move_rows(row_array, new_scores)
 
     def _list_moved_rows(self, count: int) -> Rows | Sequence[int]:

@@ -318,9 +318,9 @@ class SettlingLoop(SchedulingLoop):
         return self.queued_pods.get_queued_pod(position)
 
     def prepare_moves(self, coming: Sequence[Position], leaving: Sequence[Position]) -> None:
-        """Determine which plugins reject the waiting pods that upcoming moves may wake.
+        """Determine which plugins reject the waiting pods that the moves may wake.
 
-        If there are gangs, also record the arriving pods that are nominated, because they lose their nomination.
+        If there are gangs, also record which of the coming pods are nominated, because they lose their nomination.
         """
         if self.queued_pods.gangs:
             self._nominated_before.update(

@@ -68,7 +68,7 @@ class Build(Protocol):
         ...
 
     @property
-    def files(self) -> frozenset[str]:
+    def source_files(self) -> frozenset[str]:
         """Absolute paths of the files that the build uses. They are not manifests of their own."""
         ...
 

@@ -33,7 +33,7 @@ class HelmRender:
         return make_relative_path(os.path.join(self.folder, CHART))
 
     @cached_property
-    def files(self) -> frozenset[str]:
+    def source_files(self) -> frozenset[str]:
         """The absolute paths of the chart's templates, subcharts and CRDs, its description and its values."""
         paths = {os.path.join(self.folder, entry) for entry in os.listdir(self.folder) if _is_chart_file(entry)}
         for own_folder in _CHART_FOLDERS:

@@ -111,7 +111,7 @@ class KustomizeBuild:
         return make_relative_path(find_kustomization(self.folder) or self.folder)
 
     @cached_property
-    def files(self) -> frozenset[str]:
+    def source_files(self) -> frozenset[str]:
         """The kustomizations and resources in the folder and in all of its bases."""
         paths: set[str] = set()
         unvisited = [os.path.abspath(self.folder)]

@@ -6,6 +6,8 @@ most (flushUnschedulableEntitiesLeftover in pkg/scheduler/backend/queue/scheduli
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from msgspec.structs import replace
 from small import build_budget
@@ -13,6 +15,7 @@ from small import build_pod as build_owned_pod
 from test_pending_section import LONG_AGO, NOW, build_event, build_node, build_pod, set_creation_time, set_rejection
 
 from kschedctl import Cluster, explain, pending
+from kschedctl.cluster import Gap
 from kschedctl.commands.remedies import remedies
 from kschedctl.commands.remedies.pod_fixes import find_pod_remedies
 from kschedctl.render.brief import to_brief
@@ -44,6 +47,15 @@ def test_retry_time_is_unknown_without_events() -> None:
     assert "had been waiting for 12m as of 2026-05-06" in text
     assert "no event says when it was last tried" in text
     assert "retries the pod within" not in text
+
+
+def test_advice_on_a_retry_is_not_certain_if_kinds_were_not_read() -> None:
+    waits = set_rejection(set_creation_time(build_pod("fits")), LONG_AGO)
+    cluster = Cluster.from_objects([build_node("n1"), waits])
+    unread = dataclasses.replace(cluster, gaps={"Node": Gap("could not be read: forbidden")})
+    for given, basis in ((cluster, ""), (unread, ", judged by the objects that were read")):
+        (text,) = [advice.text for advice in explain(given, "d/fits", now=NOW).advice]
+        assert text.startswith(f"The pod fits on a node now{basis}. It had been waiting")
 
 
 def test_pod_crowded_out_by_older_pods_waits_for_room() -> None:

@@ -361,3 +361,11 @@ def test_answer_comes_before_what_was_not_replayed() -> None:
     assert report.not_replayed
     text = RENDERERS["table"](report, Style(width=200))
     assert text.index("10 more fit") < text.index("Not replayed:")
+
+
+def test_short_answer_says_why_the_next_pod_of_each_shape_does_not_fit() -> None:
+    cluster = Cluster.from_objects([build_node("n1"), build_node("n2")])
+    report = capacity(cluster, [build_pod("small", cpu="3"), build_pod("large", cpu="99")])
+    brief = RENDERERS["brief"](report, Style(width=200))
+    assert "Pod d/small: 2 more; the next pod fits on none of the 2 nodes: 2 lack CPU" in brief
+    assert "Pod d/large: 0 more; the next pod fits on none of the 2 nodes: 2 lack CPU" in brief

@@ -398,6 +398,36 @@ def test_fragmented_gpus_are_gathered() -> None:
     )
 
 
+def test_resource_is_fragmented_only_if_moves_can_gather_it() -> None:
+    """Half of each node's 4 CPUs is free. No node has 4.5 CPUs, and a bare pod never moves."""
+    nodes = [build_node("n1"), build_node("n2"), build_node("n3")]
+    running = [build_replica(f"r{i}", f"n{i}", "2") for i in (1, 2, 3)]
+    (fragmented,) = search_room([*nodes, *running, build_waiting_pod("4")]).fragmented
+    assert (fragmented.resource, fragmented.on_one, fragmented.free) == ("cpu", 2000, 6000)
+    assert search_room([*nodes, *running, build_waiting_pod("4500m")]).fragmented == ()
+    bare = [build_pod(f"r{i}", f"n{i}", "2") for i in (1, 2, 3)]
+    assert search_room([*nodes, *bare, build_waiting_pod("3")]).fragmented == ()
+
+
+def test_no_plan_is_tried_if_every_node_is_certain_to_reject_the_pod() -> None:
+    """The pod needs one of two hosts, which pods that stay fill. One of these hosts has a pod that it avoids."""
+    term = {"labelSelector": {"matchLabels": {"app": "batch"}}, "topologyKey": HOSTNAME}
+    apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    nodes = [build_node("d1", cpu="2"), build_node("d2", cpu="2"), build_node("n1", cpu="32")]
+    for node in nodes[:2]:
+        node["metadata"]["labels"]["role"] = "db"
+    replica = build_waiting_pod("1500m", "first")
+    replica["spec"]["nodeName"] = "d1"
+    staying = build_pod("s", "d2", "1500m")
+    others = [build_replica(f"r{i}", "n1", "1") for i in range(20)]
+    wanted = build_waiting_pod("1", affinity=apart, nodeSelector={"role": "db"})
+    report = search_room([*nodes, replica, staying, *others, wanted])
+    assert report.searched is not None
+    assert (report.searched.plans, report.searched.complete) == (0, True)
+    assert report.build_headline_parts()[0] == "No room can be made:"
+    assert report.fragmented == ()
+
+
 def test_several_pods_get_room() -> None:
     """Each of two pods needs 3 of 4 CPUs.
 

@@ -140,9 +140,7 @@ def test_jobs_of_a_live_cluster_are_read(run: Run, tmp_path: Path, words: tuple[
         assert (len(document.get("moves", document.get("steps"))), document["unknown"]) == (moves, []), err
 
 
-@pytest.mark.parametrize(
-    ("plans", "sentence"), [(0, "no plan of up to 3 moves was found"), (2, "no plan tried makes")]
-)
+@pytest.mark.parametrize(("plans", "sentence"), [(0, "no plan of up to 3 moves was found"), (2, "no plan tried makes")])
 def test_no_plan_is_called_tried_if_none_was(plans: int, sentence: str) -> None:
     searched = SearchedPlans(3, plans, nodes=1, movable=2, complete=False)
     assert sentence in " ".join(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from small import HOSTNAME, Json, build_node, build_pod
+from small import HOSTNAME, Json, build_node, build_pod, build_replica
 
 from kschedctl import Cluster, remedies
 from kschedctl.fixes.search import RemedyCriteria
@@ -301,6 +301,37 @@ def test_node_stays_cordoned_while_two_pods_leave() -> None:
     commands = next(each.commands for each in found if each.kinds == ("MovePod", "MovePod"))
     assert [command.split()[1] for command in commands if "cordon" in command] == ["cordon", "uncordon"]
     assert (commands[0], commands[-1]) == ("kubectl cordon n1", "kubectl uncordon n1")
+
+
+@pytest.mark.parametrize("sibling_waits", [False, True])
+def test_node_stays_cordoned_until_the_replacement_runs(sibling_waits: bool) -> None:
+    """``kubectl rollout status`` waits for all pods of a Deployment, so it would not end while another pod waits."""
+    documents = [
+        build_node("n1"),
+        build_node("n2", cpu="3"),
+        build_replica("moved", "n1", cpu="3"),
+        build_pod("p", nodeSelector={HOSTNAME: "n1"}, cpu="2"),
+    ]
+    if sibling_waits:
+        documents.append(build_replica("waits", cpu="64"))
+    found = list_offered_fixes(*documents)
+    commands = next(each.commands for each in found if each.kinds == ("MovePod",))
+    comment = "# wait until the replacement of d/moved runs"
+    status = "kubectl rollout status -n d deployment/web --timeout=5m"
+    assert commands[-2:] == (comment if sibling_waits else status, "kubectl uncordon n1")
+
+
+def test_pod_of_the_lowest_priority_is_moved_first() -> None:
+    """Both nodes are like each other, and the pod of the higher priority has the smaller name."""
+    documents = [build_node("n1"), build_node("n2"), build_node("n3", cpu="3")]
+    for name, node, priority in (("a", "n1", 1000), ("b", "n2", 10)):
+        owner = {"kind": "ReplicaSet", "name": name}
+        documents.append(build_pod(name, node, "3", owner=owner, priority=priority))
+    documents.append(build_pod("p", cpu="4", priority=100, preemptionPolicy="Never"))
+    found = list_offered_fixes(*documents)
+    move = next(each for each in found if each.kinds == ("MovePod",))
+    assert move.summary == "Move d/b from n2 to n3"
+    assert move.alternatives == ("d/a",)
 
 
 def test_commands_wait_for_the_grace_period() -> None:

@@ -6,7 +6,7 @@ import pytest
 import yaml
 from small import HOSTNAME, Json, build_budget, build_node, build_pod, build_replica, build_spread, build_workload
 
-from kschedctl import Cluster, demo, remedies
+from kschedctl import Cluster, demo, explain, remedies
 from kschedctl.commands.remedies.report import Remedies
 from kschedctl.commands.simulate import simulate
 from kschedctl.commands.simulate.report import SimulationReport
@@ -141,7 +141,8 @@ def test_rollout_of_a_single_pod_needs_quota_for_old_and_new_pod(limit: str) -> 
         assert rolled_out == "stuck: 0 of 1 new pod run, 1 old pod is left"
         assert report.remedies == ()
         denial = "its pods cannot be created: exceeded quota: q, requested: requests.cpu=900m"
-        assert [line for line in report.impossible if denial in line]
+        (line,) = (line for line in report.impossible if denial in line)
+        assert line.endswith(". With maxSurge 0 and maxUnavailable 1, its rollout completes")
 
 
 def test_change_with_fewer_running_pods_is_rejected() -> None:
@@ -184,7 +185,19 @@ def test_running_replicas_lose_their_anti_affinity_in_the_rollout() -> None:
     documents = [build_node("n1"), build_replica("a", "n1", **APART), build_replica("r", **APART)]
     report = find_remedies(documents, "SoftenAntiAffinity")
     assert report.remedies == ()
-    assert [line for line in report.impossible if "its rollout gets stuck" in line]
+    (line,) = (line for line in report.impossible if "its rollout gets stuck" in line)
+
+    # Only without old pods is there room, so both have to leave before a new pod comes
+    assert line.endswith(". With maxSurge 0 and maxUnavailable 2, its rollout completes")
+    advice = explain(Cluster.from_objects(documents), "d/r", remedies=True).advice
+    assert next(entry.text for entry in advice if entry.kind == "KeepApartLess").endswith(
+        "or make the anti-affinity term preferred and roll it out with maxSurge 0 and maxUnavailable 2"
+    )
+    for max_unavailable, status in ((1, "stuck"), (2, "complete")):
+        changed = build_deployment(2)
+        update = {"maxSurge": 0, "maxUnavailable": max_unavailable}
+        changed["spec"]["strategy"] = {"type": "RollingUpdate", "rollingUpdate": update}
+        assert simulate_rollout(documents, changed).workloads[0].rollout.startswith(status)
 
 
 # -- what the other controllers need -----------------------------------------------------------------------------------

@@ -33,7 +33,7 @@ def fits(some: PackingProgram, nodes: Sequence[int]) -> bool:
     shapes = [shape for shape, number in enumerate(nodes) for _ in range(number)]
     room = [some.offered[shape].tolist() for shape in shapes]
     on: list[list[int]] = [[] for _ in shapes]
-    groups = sorted(some.group_of.values())
+    groups = sorted(some.group_by_pod.values())
 
     def put(at: int) -> bool:
         if at == len(groups):

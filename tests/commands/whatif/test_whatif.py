@@ -404,6 +404,15 @@ def test_runs() -> None:
     assert run(step, objects=objects, runs=16, workers=Workers(2)).to_dict() == report.to_dict()
 
 
+def test_step_names_the_taints_that_it_changes() -> None:
+    add = {"key": "a", "value": "b", "effect": "NoSchedule"}
+    report = run(
+        {"taint": {"nodes": ["n1"], "add": [add], "remove": [{"key": "k"}]}},
+        {"taint": {"nodes": ["n1"], "remove": [{"key": "a"}]}},
+    )
+    assert [step.subject for step in report.steps] == ["n1: add a=b:NoSchedule; remove k", "n1: remove a"]
+
+
 def test_steps_are_applied_in_order() -> None:
     steps = [{"addNodes": {"like": "n1", "name": "new"}}, {"drain": {"nodes": ["n1"]}}, {"fail": {"nodes": ["new-0"]}}]
     report = run(*steps)
@@ -429,6 +438,10 @@ def test_steps_are_applied_in_order() -> None:
         ([{"priorityClass": {"name": "gold"}}], 'step 1 (priorityClass): PriorityClass "gold" not found'),
         ([{"addNodes": {"count": 1}}], "step 1 (addNodes): exactly one of like and template"),
         ([{"taint": {"nodes": ["n1"], "add": [{"key": "k"}]}}], "step 1 (taint): a taint to add needs an effect"),
+        (
+            [{"taint": {"nodes": ["n1"], "remove": ["k"]}}],
+            "step 1 (taint), remove[0]: 'k' is not of type 'object' with the fields key, value, effect",
+        ),
         ([{"explode": {}}], "step 1 (explode): unknown step; the steps are cordon, uncordon, taint, label, addNodes"),
         (
             [{"label": {"nodes": ["n1"], "labels": {"a": 5}}}],
@@ -760,6 +773,30 @@ def test_pods_that_pending_pods_evict_before_the_steps_are_named() -> None:
         assert text in RENDERERS[output](report, Style(width=200))
         assert "1 other pod ends with its failed Job (d/j-b)" in RENDERERS[output](report, Style(width=200))
     assert run({"cordon": {"nodes": ["n2"]}}).evicted_before == ()
+
+
+@pytest.mark.parametrize(("allowed", "violated"), [(0, {"d/b": 0}), (1, {})])
+def test_budgets_that_preemption_violates_are_named(allowed: int, violated: dict[str, int]) -> None:
+    """The pod that the drain moves preempts the only pod of the budget, whether the budget allows it or not."""
+    budget = build_budget_with_status(1, 1 - allowed, maxUnavailable=allowed)
+    high = build_pod("high", "n1", "3", {"kind": "ReplicaSet", "name": "high"}, priority=10)
+    high["metadata"]["labels"] = {}
+    objects = [build_node("n1"), build_node("n2"), high, build_replica("web-5f-a", "n2", "3"), budget]
+    report = run(DRAIN_N1, objects=objects)
+    assert [step.violated_budgets for step in report.steps] == [violated]
+    text = "step 1 violates PodDisruptionBudget d/b: it allows 0 disruptions now, and preemption evicts 1 pod"
+    for output in ("table", "brief", "markdown", "html"):
+        assert (text in RENDERERS[output](report, Style(width=200)).replace("Step", "step")) is bool(violated), output
+
+    # A pending pod does the same before the first step
+    high = build_pod("high", cpu="3", priority=10)
+    high["metadata"]["labels"] = {}
+    objects = [build_node("n2"), high, build_replica("web-5f-a", "n2", "3"), budget]
+    report = run({"cordon": {"nodes": ["n2"]}}, objects=objects)
+    assert report.violated_budgets_before == violated
+    text = "violates PodDisruptionBudget d/b: it allows 0 disruptions now"
+    for output in ("table", "brief", "markdown", "html"):
+        assert (text in RENDERERS[output](report, Style(width=200))) is bool(violated), output
 
 
 def test_preempted_pods_do_not_hide_which_pending_pods_get_a_node_before_the_steps() -> None:

@@ -16,7 +16,11 @@ from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.one_pod import explain
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.scheduler_plugins.numa_nodes import NumaList, build_numa_list
-from kschedctl.scheduler.scheduler_plugins.topology_match_args import choose_numa_nodes, score_containers, score_pod
+from kschedctl.scheduler.scheduler_plugins.topology_match_args import (
+    choose_numa_nodes,
+    score_containers,
+    score_nodes_for_whole_pod,
+)
 
 Json = dict[str, Any]
 NAME, GPU = "NodeResourceTopologyMatch", "example.com/gpu"
@@ -205,7 +209,7 @@ def test_normalize_score_table(count: int, nearest: int, expected: int) -> None:
     """
     far = dict.fromkeys(range(9), 10 if nearest else 20)
     cells: list[Cell] = [(i, {"cpu": 1}, far) for i in range(8)] + [(8, {"cpu": 0}, dict.fromkeys(range(9), 10))]
-    assert score_pod({"cpu": 1000 * count}, read(build_topology("n", cells))).tolist() == [expected]
+    assert score_nodes_for_whole_pod({"cpu": 1000 * count}, read(build_topology("n", cells))).tolist() == [expected]
 
 
 def test_kubelet_option_limits_the_numa_nodes() -> None:
@@ -216,7 +220,7 @@ def test_kubelet_option_limits_the_numa_nodes() -> None:
     cells: list[Cell] = [(0, {"cpu": 1}, {})]
     for said, expected in {"4": 87, "1": 94, "+4": 87, "four": 94, "5000": 100}.items():
         numa = read(build_topology("n", cells, topologyManagerMaxNUMANodes=said))
-        assert score_pod({"cpu": 1000}, numa).tolist() == [expected]
+        assert score_nodes_for_whole_pod({"cpu": 1000}, numa).tolist() == [expected]
 
 
 def test_nodes_without_a_topology_have_no_score() -> None:
@@ -227,7 +231,7 @@ def test_nodes_without_a_topology_have_no_score() -> None:
 def test_too_many_combinations() -> None:
     cells: list[Cell] = [(i, {"cpu": 1}, {}) for i in range(40)]
     with pytest.raises(PluginError, match="too many NUMA nodes to try all combinations of 4"):
-        score_pod({"cpu": 9000}, read(build_topology("n", cells)))
+        score_nodes_for_whole_pod({"cpu": 9000}, read(build_topology("n", cells)))
 
 
 # -- against a loop --------------------------------------------------------------------------------------------------

@@ -221,23 +221,25 @@ def _count_earlier_transitions(lease: SchedulerLease, audited: AuditedCluster) -
     return None
 
 
-def _iter_shared_name_findings(names: Sequence[ServedName], leases: Sequence[SchedulerLease]) -> Iterator[Finding]:
+def _iter_shared_name_findings(
+    served_names: Sequence[ServedName], leases: Sequence[SchedulerLease]
+) -> Iterator[Finding]:
     """Yield a finding for each scheduler name under which two instances seem to place pods at the same time.
 
     Such instances alternate more often than the number of elections explains.
     """
     elections = max((lease.elections for lease in leases), default=0)
-    for scheduler_name in names:
-        if scheduler_name.turns > max(1, elections):
+    for served in served_names:
+        if served.turns > max(1, elections):
             placements = "; ".join(
                 f"{instance.instance}: {instance.placed:,} from {instance.first} to {instance.last}"
-                for instance in scheduler_name.instances
+                for instance in served.instances
             )
-            turns = counted(scheduler_name.turns, "time")
+            turns = counted(served.turns, "time")
             message = (
                 f"instances alternated {turns} in placing pods, with {counted(elections, 'election')}: {placements}"
             )
-            yield TWO_SERVE.build_finding(f"Scheduler {scheduler_name.name}", message)
+            yield TWO_SERVE.build_finding(f"Scheduler {served.name}", message)
 
 
 def _build_difference_finding(setting: DifferentSetting) -> Finding:

@@ -24,7 +24,7 @@ from kschedctl.lint.objects.workload import Workload, compile_selector
 from kschedctl.lint.rule import ERROR, NOTE, WARNING, Rule, for_each_workload
 from kschedctl.scheduler.configuration.version_fields import AFFINITY_LABEL_KEYS
 from kschedctl.snapshot.nodes import HOSTNAME, REGION, ZONE
-from kschedctl.text.counts import counted
+from kschedctl.text.counts import counted, join_words
 
 _Preference = PreferredSchedulingTerm | WeightedPodAffinityTerm
 
@@ -62,7 +62,7 @@ def find_replicas_that_may_share_a_node(workload: Workload) -> Iterator[Problem]
     if not workload.is_serving_replicas or not keys or have_own_nodes:
         return
     field = "topologySpreadConstraints" if spec.topology_spread_constraints else "affinity"
-    message = f"replicas are kept apart only by {', '.join(sorted(keys))} and may share a node"
+    message = f"replicas are spread only over the values of {join_words(sorted(keys))}, so several may run on one node"
     yield workload.build_problem((field,), message)
 
 

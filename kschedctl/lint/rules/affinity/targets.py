@@ -313,7 +313,9 @@ def find_more_replicas_than_hosts(context: LintContext) -> Iterator[Problem]:
             continue
         nodes = counted(len(rows), "usable node")
         if is_rollout_stuck:
-            all_nodes = agreeing(len(rows), "the only usable node", f"all {nodes}")
+            all_nodes = (
+                "both usable nodes" if len(rows) == 2 else agreeing(len(rows), "the only usable node", f"all {nodes}")
+            )
             message = f"the port is in use on {all_nodes}, so a rollout has no room for its first new pod"
         else:
             message = (

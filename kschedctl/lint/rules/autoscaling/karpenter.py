@@ -22,7 +22,7 @@ from kschedctl.lint.objects.subject import Path, Problem
 from kschedctl.lint.objects.workload import Workload, compile_selector
 from kschedctl.lint.rule import ERROR, NOTE, WARNING, Rule
 from kschedctl.snapshot.nodes import HOSTNAME
-from kschedctl.text.counts import agreeing, counted
+from kschedctl.text.counts import agreeing, counted, join_words
 
 REQUIREMENTS: Path = ("spec", "template", "spec", "requirements")
 DO_NOT_DISRUPT = "karpenter.sh/do-not-disrupt"
@@ -244,8 +244,13 @@ def _find_excluded_type_names(pools: Iterable[TypedObject[WrittenNodePool]]) -> 
         if not label_sets or conditions.conflicts:
             continue  # kp-contradictory reports conflicts
         if all(conditions.restrict(to_requirements(labels)).conflicts for labels in label_sets):
-            listed_names = ", ".join(sorted(names or families or ()))
-            message = f"none of {listed_names} meets the other requirements of the pool"
+            listed_names = sorted(names or families or ())
+            none_meets = (
+                f"{listed_names[0]} does not meet"
+                if len(listed_names) == 1
+                else f"none of {join_words(listed_names)} meets"
+            )
+            message = f"{none_meets} the other requirements of the pool"
             yield subject.build_problem(REQUIREMENTS, message)
 
 

@@ -12,7 +12,7 @@ from kschedctl.lint.context import LintContext
 from kschedctl.lint.objects.subject import Problem, Subject, join_names
 from kschedctl.lint.objects.workload import SERVING_KINDS, Workload, compile_selector
 from kschedctl.lint.rule import WARNING, Rule
-from kschedctl.text.counts import counted
+from kschedctl.text.counts import counted, join_words
 
 
 def find_pods_without_other_node(context: LintContext) -> Iterator[Problem]:
@@ -78,9 +78,9 @@ def find_budgets_blocking_each_other(context: LintContext) -> Iterator[Problem]:
         if len(budgets) > 1:
             rows_by_budgets.setdefault(tuple(budgets), []).append(row)
     for (first, *others), rows in rows_by_budgets.items():
-        names = ", ".join(f"{budget.namespace}/{budget.name}" for budget in others)
+        names = join_words(["it", *(f"{budget.namespace}/{budget.name}" for budget in others)])
         nodes = f"{counted(len(rows), 'node')} ({join_names([view.nodes.names[row] for row in rows], 1)})"
-        message = f"it and {names} allow no evictions, and they share {nodes}: no order of drains works"
+        message = f"{names} allow no evictions and each cover pods on {nodes}, which no order of drains can empty"
         yield first.build_problem(("spec",), message)
 
 

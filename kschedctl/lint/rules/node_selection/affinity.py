@@ -19,7 +19,7 @@ from kschedctl.lint.rule import ERROR, NOTE, WARNING, Rule, for_each_workload
 from kschedctl.scheduler.plugins.helper.volumes.listers import WAIT_FOR_FIRST_CONSUMER, get_claim_class
 from kschedctl.scheduler.plugins.node_affinity import NodeAffinity, describe_requirement
 from kschedctl.snapshot.nodes import HOSTNAME
-from kschedctl.text.counts import counted
+from kschedctl.text.counts import counted, join_words
 
 ISOLATION_WORDS = ("dedicated", "isolat", "tenant", "restricted", "compliance", "pci", "secure")
 MAX_TERMS = 3
@@ -37,7 +37,8 @@ def find_selectors_without_nodes(context: LintContext) -> Iterator[Problem]:
         if workload.kind == "DaemonSet" or not len(facts) or facts.get_selected_nodes(workload).any():
             continue
         if facts.is_always_rejected_by(workload, (NodeAffinity,)):
-            message = f"none of {counted(len(facts), 'node')} matches {describe_node_conditions(workload)}"
+            nodes = "the only node does not match" if len(facts) == 1 else f"none of the {len(facts):,} nodes matches"
+            message = f"{nodes} {describe_node_conditions(workload)}"
             yield workload.build_problem(get_selection_path(workload), message, _suggest_label_value(facts, workload))
 
 
@@ -103,7 +104,7 @@ def find_contradictory_conditions(workload: Workload) -> Iterator[Problem]:
     """Report a workload whose required conditions on node labels contradict each other in every alternative."""
     conflicts = [alternative.conditions.conflicts for alternative in list_node_condition_alternatives(workload.spec)]
     if conflicts and all(conflicts):
-        keys = ", ".join(dict.fromkeys(key for conflicting_keys in conflicts for key in conflicting_keys))
+        keys = join_words(list(dict.fromkeys(key for conflicting_keys in conflicts for key in conflicting_keys)))
         yield workload.build_problem(get_selection_path(workload), f"no node can meet all conditions on {keys}")
 
 

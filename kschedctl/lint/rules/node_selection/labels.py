@@ -86,8 +86,8 @@ LB_MISSPELT = Rule(
     "lb-misspelt",
     WARNING,
     find_misspelled_node_labels,
-    summary="A node label that looks like a misspelled well-known, cloud or NodePool label",
-    why="No node has the misspelled label: requirements on it keep pods Pending, and preferences have no effect.",
+    summary="A reference to a node label that looks like a misspelled well-known, cloud or NodePool label",
+    why="No node has a label with this key, so requirements on it keep pods Pending, and preferences have no effect.",
     fix="Correct the label",
     source=doc.LABELS,
 )

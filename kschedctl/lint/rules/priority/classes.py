@@ -449,7 +449,7 @@ PC_NO_QUOTA = Rule(
     find_highest_classes_without_quota,
     summary="No ResourceQuota limits the use of the highest PriorityClass",
     why="Anyone who can create pods can choose the highest class and preempt other pods. Checked only if "
-    "ResourceQuotas are among the manifests.",
+    "ResourceQuotas are linted.",
     fix="In each tenant's namespace, limit the use of the class with a ResourceQuota whose scopeSelector matches that "
     "PriorityClass",
     source="https://kubernetes.io/docs/concepts/policy/resource-quotas/#resource-quota-per-priorityclass",

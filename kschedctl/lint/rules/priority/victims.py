@@ -107,8 +107,8 @@ def find_victims_with_long_grace(context: LintContext) -> Iterator[Problem]:
         priority = context.get_priority(workload)
         if grace >= LONG_GRACE_SECONDS and priority < highest:
             message = (
-                f"pods of priority {highest:,} that preempt its pods (priority {priority:,}) wait up to {grace:,} s "
-                "until these have stopped"
+                f"its pods (priority {priority:,}) may take {grace:,} s to terminate, and pods of priority {highest:,} "
+                "that preempt them wait that long"
             )
             yield workload.build_problem(("terminationGracePeriodSeconds",), message)
 

@@ -5,7 +5,12 @@ Upstream: pkg/kubeapiserver/options/plugins.go (v1.36).
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+from msgspec import to_builtins
 
 from kschedctl.admission import resource_quota
 from kschedctl.admission.admit import VALIDATION, iter_admission_outcomes
@@ -16,6 +21,7 @@ from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.events import shorten_api_message
 from kschedctl.api.json_values import JsonObject, drop_nulls, object_at, objects_at, text_at
 from kschedctl.api.objects import ResourceQuota
+from kschedctl.api.pod_requests import Quantities
 from kschedctl.api.validation.manifests import KINDS, validate_manifest
 from kschedctl.api.workloads import POD_TEMPLATE_PATHS
 from kschedctl.cluster import LIMITS, Cluster
@@ -41,9 +47,14 @@ def find_denied_pods(context: LintContext) -> Iterator[Problem]:
         return
     context.are_all_read(*_iter_unreadable_kinds(cluster))  # records the gaps
     replay = _AdmissionReplay(context, cluster)
-    for workload in context.workloads:
-        if workload.subject.kind not in POD_TEMPLATE_PATHS or not workload.subject.document:
-            continue
+    workloads = [
+        workload
+        for workload in context.workloads
+        if workload.subject.kind in POD_TEMPLATE_PATHS and workload.subject.document
+    ]
+    for workload in workloads:
+        replay.release_replaced_pods(workload)
+    for workload in workloads:
         denial = replay.replay_pod_creation(workload)
         if denial:
             yield workload.build_problem((), f"the API server would not create {denial}")
@@ -78,26 +89,60 @@ class _AdmissionReplay:
     def __init__(self, context: LintContext, cluster: Cluster) -> None:
         self.context, self.cluster = context, cluster
         self.remaining_quotas: dict[str, tuple[ResourceQuota, ...]] = {}
+        self.kept_pods: dict[Workload, int] = {}
+        """Number of existing pods that use as much of the quotas as a new pod of the workload does."""
+
+    def release_replaced_pods(self, workload: Workload) -> None:
+        """Release the existing pods that applying the manifest removes from their quotas, and count the other pods.
+
+        A rollout replaces pods that use other amounts than new pods. A lower number of replicas removes surplus pods.
+        A pod that is replaced by one with the same usage counts as kept, because the quotas do not change.
+        """
+        namespace = workload.subject.namespace or DEFAULT_NAMESPACE
+        pods = self.context.facts.pods_by_owner.get(workload.owner)
+        quotas = self._get_remaining_quotas(namespace)
+        pod = _build_created_pod(workload, namespace)
+        if pods is None or pod is None or not quotas:
+            return
+        outcomes = self._replay_admission(pod, namespace, quotas=())
+        created_pod = next((admission.object for admission in outcomes if admission.object is not None), None)
+        if created_pod is None:
+            return
+        new_usage = _compute_quota_usage_by_class(self._build_quota_request(dict(created_pod), namespace))
+        kept_count = 0
+        for template in pods.list_distinct_templates():
+            template_pods = pods.select(partial(operator.is_, template))
+            request = self._build_quota_request(to_builtins(template_pods[0]), namespace)
+            removed_count = len(template_pods)
+            if _compute_quota_usage_by_class(request) == new_usage:
+                max_kept = len(template_pods)
+                if workload.replicas is not None:
+                    max_kept = max(workload.lowest_replicas - kept_count, 0)
+                removed_count = max(len(template_pods) - max_kept, 0)
+                kept_count += len(template_pods) - removed_count
+            self.remaining_quotas[namespace] = resource_quota.charge_quotas(request, -removed_count)
+        self.kept_pods[workload] = kept_count
 
     def replay_pod_creation(self, workload: Workload) -> str:
         """Replay the creation of a workload's pods, and describe which pods are denied and why.
 
-        Returns "" if no pod is denied. The admitted pods are charged to the remaining quotas. Quotas are not checked
-        for workloads that already have pods in the cluster.
+        Returns "" if no pod is denied. The admitted pods are charged to the remaining quotas, which kept pods already
+        use.
         """
         namespace = workload.subject.namespace or DEFAULT_NAMESPACE
         pod = _build_created_pod(workload, namespace)
         if pod is None:
             return ""
-        # Pods that run are already charged to the quotas
-        are_pods_charged = bool(self.context.facts.list_node_rows_of_pods(workload))
-        quotas = () if are_pods_charged else self._get_remaining_quotas(namespace)
+        kept_count = self.kept_pods.get(workload, 0)
+        added_count = max(workload.lowest_replicas - kept_count, 0)
+        quotas = () if kept_count and not added_count else self._get_remaining_quotas(namespace)
         is_validated = self._is_manifest_valid(workload)
         outcomes = self._replay_admission(pod, namespace, quotas, is_validated=is_validated)
         created_pod = next((admission.object for admission in outcomes if admission.object is not None), None)
         if created_pod is None:
-            return f"its pods: {shorten_api_message(outcomes[0].message or '')}"
-        return self._charge_and_describe_denial(workload, pod, created_pod, quotas) if quotas else ""
+            denied = _format_denied_pods(workload, added_count) if kept_count else "its pods"
+            return f"{denied}: {shorten_api_message(outcomes[0].message or '')}"
+        return self._charge_and_describe_denial(workload, pod, created_pod, added_count) if quotas else ""
 
     def _get_remaining_quotas(self, namespace: str) -> tuple[ResourceQuota, ...]:
         """Return the quotas of a namespace, charged with the pods that were admitted before."""
@@ -106,26 +151,27 @@ class _AdmissionReplay:
         return self.remaining_quotas[namespace]
 
     def _charge_and_describe_denial(
-        self, workload: Workload, pod: JsonObject, created_pod: JsonObject, quotas: tuple[ResourceQuota, ...]
+        self, workload: Workload, pod: JsonObject, created_pod: JsonObject, pod_count: int
     ) -> str:
-        """Charge the pods of a workload to its quotas, and describe which pods exceed a quota and why.
+        """Charge ``pod_count`` pods of a workload to its quotas, and describe which pods exceed a quota and why.
 
         ``pod`` is the pod to create, and ``created_pod`` is the pod as admission changed it. Only the pods that fit are
         charged. Returns "" if all pods fit.
         """
         namespace = workload.subject.namespace or DEFAULT_NAMESPACE
-        pod_count = workload.lowest_replicas
-        active_quotas = tuple(quota for quota in quotas if quota.status.hard)
-        request = AdmissionRequest(
-            self.cluster, "Pod", dict(created_pod), namespace, limit_ranges=(), quotas=active_quotas
-        )
+        request = self._build_quota_request(dict(created_pod), namespace)
         admitted_count = resource_quota.count_admissible_objects(request, pod_count)
         self.remaining_quotas[namespace] = resource_quota.charge_quotas(request, admitted_count)
         if admitted_count == pod_count:
             return ""
         outcomes = self._replay_admission(pod, namespace, self.remaining_quotas[namespace])
         denial = shorten_api_message(outcomes[0].message or "")
-        return f"{pod_count - admitted_count:,} of its {counted(pod_count, 'pod')}: {denial}"
+        return f"{_format_denied_pods(workload, pod_count - admitted_count)}: {denial}"
+
+    def _build_quota_request(self, pod: dict[str, Any], namespace: str) -> AdmissionRequest:
+        """Build the request by which a pod is charged to the remaining quotas that are enforced in its namespace."""
+        quotas = tuple(quota for quota in self._get_remaining_quotas(namespace) if quota.status.hard)
+        return AdmissionRequest(self.cluster, "Pod", pod, namespace, limit_ranges=(), quotas=quotas)
 
     def _is_manifest_valid(self, workload: Workload) -> bool:
         """Return whether the manifest is valid as it is written. The rule api-refused reports other manifests."""
@@ -152,6 +198,16 @@ class _AdmissionReplay:
         return list(
             iter_admission_outcomes(self.cluster, pod, namespace, quotas=quotas, skipped=skipped, annotated=False)
         )
+
+
+def _format_denied_pods(workload: Workload, denied_count: int) -> str:
+    """Format the number of denied pods of a workload, as in ``2 of its 3 pods``."""
+    return f"{denied_count:,} of its {counted(workload.lowest_replicas, 'pod')}"
+
+
+def _compute_quota_usage_by_class(request: AdmissionRequest) -> tuple[str, Quantities]:
+    """Return the name of a pod's PriorityClass, by which quotas select pods, and the amounts that the pod uses."""
+    return str(request.spec.get("priorityClassName") or ""), resource_quota.compute_quota_usage(request)
 
 
 def _build_created_pod(workload: Workload, namespace: str) -> JsonObject | None:

@@ -32,13 +32,13 @@ from kschedctl.lint.context import LintContext
 from kschedctl.lint.objects.subject import Path, Problem, Subject, join_names
 from kschedctl.lint.objects.workload import SERVING_KINDS, Workload, parse_valid_quantities
 from kschedctl.lint.rule import ERROR, WARNING, Rule
-from kschedctl.text.counts import agreeing, counted
+from kschedctl.text.counts import agreeing, counted, join_words
 
 
 def find_amounts_missing_for_quota(context: LintContext) -> Iterator[Problem]:
     """Find containers without a request or limit that a ResourceQuota of their namespace requires.
 
-    Quotas with scopes are left out.
+    Quotas with scopes and pods that were already admitted are left out.
     """
     for subject, quota in context.list_linted_objects(ResourceQuota):
         has_scopes = quota.spec.scopes or quota.spec.scope_selector.match_expressions
@@ -46,11 +46,13 @@ def find_amounts_missing_for_quota(context: LintContext) -> Iterator[Problem]:
         if has_scopes or not required_resources:
             continue
         for workload in _iter_namespace_workloads(context, subject):
+            if _is_admitted_pod(workload):
+                continue
             for path, usage in _iter_container_usage(context, workload):
                 missing_resources = [name for name in required_resources if name not in usage]
                 if missing_resources:
                     message = (
-                        f"must specify {', '.join(missing_resources)}, which ResourceQuota {subject.name} requires"
+                        f"must specify {join_words(missing_resources)}, which ResourceQuota {subject.name} requires"
                     )
                     yield workload.build_problem(path, message)
 
@@ -61,7 +63,7 @@ RQ_QUOTA = Rule(
     find_amounts_missing_for_quota,
     summary="Containers without a request or limit that a ResourceQuota of their namespace requires",
     why="The API server rejects pods that have a container without that request or limit: the controller keeps "
-    "retrying, and no pod starts. Checked only if ResourceQuotas are among the manifests.",
+    "retrying, and no pod starts.",
     fix="Set the request or limit, or give the namespace a LimitRange with defaults",
     source=f"{doc.QUOTAS}; pkg/quota/v1/evaluator/core/pods.go (v1.36)",
 )
@@ -89,6 +91,11 @@ def _iter_namespace_workloads(context: LintContext, subject: Subject) -> Iterato
             yield workload
 
 
+def _is_admitted_pod(workload: Workload) -> bool:
+    """Return whether this is a pod of a cluster without a controller, of which no further pods are created."""
+    return workload.kind == "Pod" and not workload.subject.document
+
+
 _POD_COUNT_RESOURCES = ("pods", "count/pods")
 _COUNTED_KINDS = {
     "deployments.apps": "Deployment",
@@ -113,7 +120,7 @@ def find_exceeded_quotas(context: LintContext) -> Iterator[Problem]:
             continue
         workloads = [
             workload
-            for workload in _iter_namespace_workloads(context, subject)
+            for workload in _iter_desired_workloads(context, subject)
             if workload.replicas and not workload.owned
         ]
         for name, hard in quota.spec.hard.items():
@@ -137,6 +144,23 @@ RQ_QUOTA_EXCEEDED = Rule(
     fix="Raise the quota, or lower replicas or requests",
     source=f"{doc.QUOTAS}; pkg/quota/v1/evaluator/core/pods.go (v1.36)",
 )
+
+
+def _iter_desired_workloads(context: LintContext, subject: Subject) -> Iterator[Workload]:
+    """Yield the workloads in the namespace of an object, each with the number of replicas that its object asks for.
+
+    Other rules count the existing pods of a cluster's workloads, but a quota may deny some or all of their pods.
+    """
+    workloads = list(_iter_namespace_workloads(context, subject))
+    if not subject.document:
+        namespace = subject.namespace or "default"
+        workloads += context.iter_stored_workloads_without_pods(namespace)
+    for workload in workloads:
+        stored = context.find_stored_workload(workload)
+        if stored is None or stored.spec.replicas is None:
+            yield workload
+        else:
+            yield replace(workload, replicas=stored.spec.replicas)
 
 
 def _describe_count_or_storage_excess(context: LintContext, subject: Subject, name: str, hard: Quantity) -> str:
@@ -174,6 +198,7 @@ def _describe_workload_excess(workloads: list[Workload], name: str, hard: Quanti
     2. Each workload, also a Job, with its highest number of replicas.
     3. All long-running workloads together, each at its autoscaler's maximum.
     4. The rollout of each long-running workload that starts a new pod first, beside the lowest numbers of replicas.
+       Workloads of a cluster are left out, because their update strategy is not known.
     """
     pod_usages = {workload: _get_pod_usage(workload, name) for workload in workloads}
     usage_per_pod = {workload: usage for workload, usage in pod_usages.items() if usage is not None}
@@ -199,7 +224,8 @@ def _describe_workload_excess(workloads: list[Workload], name: str, hard: Quanti
 
     # Check 4
     for workload in long_running:
-        must_start_new_pod_first = workload.compute_rollout_limits().must_start_new_pod_first
+        is_manifest = bool(workload.subject.document)
+        must_start_new_pod_first = is_manifest and workload.compute_rollout_limits().must_start_new_pod_first
         total_during_rollout = lowest_total.add(usage_per_pod[workload])
         if must_start_new_pod_first and hard < total_during_rollout:
             requested = _format_amount(total_during_rollout)
@@ -268,15 +294,20 @@ def _iter_limit_range_items(context: LintContext, subject: Subject) -> Iterator[
 def find_amounts_outside_limit_range(context: LintContext) -> Iterator[Problem]:
     """Find requests and limits of containers, pods and claims that a LimitRange of their namespace denies.
 
-    Finds nothing if no LimitRange is linted.
+    Pods and claims of a cluster were already admitted and are left out, unless a controller creates further pods. Finds
+    nothing if no LimitRange is linted.
     """
     if not context.list_linted_objects(LimitRange):
         return
     for workload in context.workloads:
+        if _is_admitted_pod(workload):
+            continue
         items = list(_iter_limit_range_items(context, workload.subject))
         yield from _find_limit_range_breaches_of_containers(workload, items)
         yield from _find_limit_range_breaches_of_pods(workload, items)
     for subject, claim in context.list_linted_objects(PersistentVolumeClaim):
+        if not subject.document:
+            continue
         requests = parse_valid_quantities(claim.spec.resources.requests)
         for limit_range, item in _iter_limit_range_items(context, subject):
             if item.type != "PersistentVolumeClaim":

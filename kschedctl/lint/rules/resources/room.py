@@ -55,7 +55,7 @@ def find_pods_larger_than_any_node(context: LintContext) -> Iterator[Problem]:
 
         if facts.is_always_rejected_by(workload, (NodeResourcesFit, *NODE_PLUGINS)):
             if unoffered_resources:
-                message = f"no node offers {', '.join(unoffered_resources)}"
+                message = f"no node offers {join_words(unoffered_resources, 'or')}"
                 yield workload.build_problem(("containers",), message)
                 continue
             message = _explain_misfit(context, requests, eligible)
@@ -153,13 +153,14 @@ def _explain_misfit(context: LintContext, requests: Amounts, eligible: Bools) ->
     maximums = view.allocatable[eligible].max(axis=0)
     requested_columns = {name: column for name, column in view.resources.items() if requests[column] and name != PODS}
     excessive_columns = {name: c for name, c in requested_columns.items() if requests[c] > maximums[c]}
+    count = int(eligible.sum())
     parts = []
     for name, column in (excessive_columns or requested_columns).items():
         (requested, maximum), unit = format_amounts_for_sentence(name, int(requests[column]), int(maximums[column]))
         largest = f"at most {maximum}" if maximum != "0" else "none"
-        parts.append(f"{requested} {unit} (these nodes have {largest})")
-    nodes = counted(eligible.sum(), "usable node")
-    return f"even without movable pods, it fits on none of {nodes}, since it requests {' and '.join(parts)}"
+        parts.append(f"{requested} {unit} ({agreeing(count, 'it has', 'they have')} {largest})")
+    nodes = "the only usable node does not have" if count == 1 else f"none of the {count:,} usable nodes has"
+    return f"{nodes} room for it, even without movable pods: it requests {join_words(parts)}"
 
 
 def find_workloads_without_contiguous_room(context: LintContext) -> Iterator[Problem]:

@@ -119,7 +119,9 @@ def find_selectors_for_other_namespaces(context: LintContext) -> Iterator[Proble
     for workload, path, selector in _iter_selectors_not_matching_own_pods(context):
         matches = _find_matches_in_other_namespaces(context, workload, selector)
         if matches:
-            message = f"it counts only pods in namespace {workload.namespace}, not those of {matches[0].subject}"
+            message = (
+                f"the constraint counts only pods in namespace {workload.namespace}, not those of {matches[0].subject}"
+            )
             yield workload.build_problem((*path, "labelSelector"), message)
 
 
@@ -360,7 +362,9 @@ def find_constraints_counting_other_workloads(context: LintContext) -> Iterator[
                 continue
             (label,) = differing_labels
             if not {label, TEMPLATE_HASH} & set(constraint.match_label_keys):
-                message = f"it also counts the pods of {other.subject}, which differ only in the label {label}"
+                message = (
+                    f"the constraint also counts the pods of {other.subject}, which differ only in the label {label}"
+                )
                 yield workload.build_problem((*path, "labelSelector"), message)
                 break
 

@@ -20,7 +20,7 @@ from kschedctl.lint.objects.workload import Workload, compile_selector
 from kschedctl.lint.rule import NOTE, WARNING, Rule
 from kschedctl.lint.rules.spread.domains import HardSpread, iter_hard_spread_constraints
 from kschedctl.snapshot.nodes import HOSTNAME, ZONE
-from kschedctl.text.counts import agreeing, counted, first_few
+from kschedctl.text.counts import agreeing, counted, first_few, join_words
 
 _encode = msgspec.json.Encoder().encode
 
@@ -103,7 +103,7 @@ def find_zone_spread_ignoring_empty_zones(context: LintContext) -> Iterator[Prob
             if len(empty_zones) == 1:
                 message = f"zone {empty_zones[0]} has no nodes and is not counted until a node joins"
             else:
-                message = f"zones {', '.join(empty_zones)} have no nodes and are not counted until a node joins"
+                message = f"zones {join_words(empty_zones)} have no nodes and are not counted until a node joins"
             yield spread.workload.build_problem((*spread.path, "topologyKey"), message)
 
 
@@ -159,7 +159,8 @@ def find_inconsistent_constraints(context: LintContext) -> Iterator[Problem]:
             if constraint not in comparable:
                 difference = "a different constraint" if comparable else "no constraint"
                 message = (
-                    f"it counts the pods of {other.subject}, which have {difference} for {constraint.topology_key}"
+                    f"the constraint also counts the pods of {other.subject}, which have {difference} for "
+                    f"{constraint.topology_key}"
                 )
                 yield workload.build_problem(path, message)
                 break
@@ -214,7 +215,7 @@ def find_exceeded_skews(context: LintContext) -> Iterator[Problem]:
             owners = _list_owners_of_counted_pods(context, spread, selector)
             counts_only_other_workloads = str(spread.workload.subject) not in owners
             if counts_only_other_workloads:  # a restart of the workload would move none of the counted pods
-                message += f"; it counts the pods of {first_few(owners)}"
+                message += f"; the constraint also counts the pods of {first_few(owners)}"
                 fix = f"Spread {first_few(owners)} as well, or narrow the selector"
             yield spread.workload.build_problem(spread.path, message, fix)
 

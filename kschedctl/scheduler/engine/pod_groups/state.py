@@ -74,16 +74,16 @@ def find_group_state(view: Fork, key: GroupKey) -> PodGroupState:
     upstream's selectVictimsOnDomain removes them only from NodeInfos.
     """
     positions = view.pods.positions_by_group.get(key, NO_MEMBERS)
-    if view.absent is not None:
+    if view.absent is not None:  # some pods have not come yet or are gone for good
         positions = positions[~view.absent[positions]]
-    scheduled = mask_placed_pods(view, positions)
-    if view.group_since is not None:
-        scheduled |= view.mask_placed_before_group()[positions]
-    waiting = positions[~scheduled]
-    is_served = [
-        view.pods.get_info(position).spec.scheduler_name in view.settings.served_profiles for position in waiting
+    has_node = mask_placed_pods(view, positions)
+    if view.group_since is not None:  # in the group's cycle, victims have already left their nodes
+        has_node |= view.mask_placed_before_group()[positions]
+    without_node = positions[~has_node]
+    served_mask = [
+        view.pods.get_info(position).spec.scheduler_name in view.settings.served_profiles for position in without_node
     ]
-    return PodGroupState(waiting[np.array(is_served, np.bool_)], positions[scheduled])
+    return PodGroupState(without_node[np.array(served_mask, np.bool_)], positions[has_node])
 
 
 def find_completing_pod(view: Fork, key: AnyGroupKey, arrivals: Sequence[int]) -> Position | None:

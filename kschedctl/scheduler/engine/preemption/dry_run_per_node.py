@@ -247,7 +247,7 @@ class _Trial:
     def _find_fitting_nodes_without(self, pods: Positions) -> Bools:
         """Return a mask (N,) of the nodes on which the pod fits once these pods are evicted.
 
-        Nodes without any of these pods are left out. Raises PluginError if a plugin fails.
+        It is False for nodes that have none of these pods. Raises PluginError if a plugin fails.
         """
         fitting = np.zeros(len(self.view.nodes), np.bool_)
         if len(pods):

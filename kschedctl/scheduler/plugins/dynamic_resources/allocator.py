@@ -92,12 +92,12 @@ SELECTORS_OF_SECOND = ByVersion(
 class NextAlternative(StrEnum):
     """The alternative with which the search continues after an alternative that wants all devices."""
 
-    FIRST = "the request's first alternative (a bug)"
-    SAME = "the alternative itself"
+    FIRST = "those of the request's first alternative (a bug)"
+    SAME = "its own"
 
 
 NEXT_ALTERNATIVE = ByVersion(
-    "which alternative of firstAvailable selects the second and later devices of one with allocationMode: All",
+    "selectors that choose the second and later devices for an alternative of firstAvailable with allocationMode: All",
     (("", NextAlternative.FIRST), ("1.36", NextAlternative.SAME)),
 )
 COUNTER_CONSUMERS = ByVersion(
@@ -413,28 +413,32 @@ class Search:
         """
         if num_allocated == 0 and self._has_too_few_devices(position):
             return False
-        failed_keys: set[object] = set()
+        failed_twins: set[object] = set()
         for place in range(start, len(self.places)):
             pool, device = self.places[place]
             if pool.invalid and self.duplicate_device_handling is DuplicateDeviceHandling.ON_VISIT:
                 raise AllocationError(pool.fault)
 
-            # Twins with equal allocations are equal only as long as this search has not allocated one of them.
-            is_untouched = self.interchangeable and not self.users.get(device.id) and device.id not in self.taken
-            key = device.twin, self.state.build_device_state(device.id)
-            if is_untouched and key in failed_keys:
-                continue
-
-            if not self.is_candidate(position, device):
+            twin_key = self._build_twin_key(device)
+            is_known_to_fail = twin_key in failed_twins
+            if is_known_to_fail or not self.is_candidate(position, device):
                 continue
             if pool.invalid:
                 raise AllocationError(pool.fault)
             next_place = self._find_next_place(position, place, device)
             if self._try_device(position, num_allocated, next_place=next_place, pool=pool, device=device):
                 return True
-            if is_untouched:
-                failed_keys.add(key)
+            if twin_key is not None:
+                failed_twins.add(twin_key)
         return False
+
+    def _build_twin_key(self, device: PooledDevice) -> object | None:
+        """Return a key that is equal for devices with which the search fails alike, or None if there is no such key.
+
+        Twins with equal allocations are equal only as long as this search has not allocated one of them.
+        """
+        is_untouched = self.interchangeable and not self.users.get(device.id) and device.id not in self.taken
+        return (device.twin, self.state.build_device_state(device.id)) if is_untouched else None
 
     def _try_device(
         self, position: SearchPosition, num_allocated: int, *, next_place: int, pool: Pool, device: PooledDevice

@@ -60,11 +60,11 @@ def sign_volumes(info: PodInfo) -> Fragment:
     Snapshots do not store everything that upstream signs. They lack projected volumes (which nearly all pods have), NFS
     and similar sources, and how volumes are mounted. Pods that differ only in these have equal signatures.
     """
-    sources = map(_normalize_source, info.spec.volumes)
+    sources = map(_normalize_volume, info.spec.volumes)
     return {"volumes": sorted(encode(volume).decode() for volume in sources if volume != Volume())}
 
 
-def _normalize_source(volume: Volume) -> Volume:
+def _normalize_volume(volume: Volume) -> Volume:
     """Return a copy of the volume without its name, and with the size limit of an emptyDir in canonical form."""
     empty_dir = volume.empty_dir
     if empty_dir is not None and empty_dir.size_limit is not None:

@@ -206,8 +206,8 @@ def iter_rejections(state: FilterState, info: PodInfo, view: Fork, delta: Delta)
     yield Rejection(affinity_unmet, Code.UNRESOLVABLE, REASON_AFFINITY, _build_affinity_fact_finder(state, view))
 
     rejected_by_own_terms = _find_nodes_in_matched_domains(state.anti_affinity, view, delta) & ~affinity_unmet
-    find_own_term = partial(_find_own_term, state.anti_affinity_terms, view)
-    own_facts = ForbiddenPodFacts(state.anti_affinity, view, find_own_term, of_running_pods=False)
+    find_matching_term = partial(_find_term_selecting_info, state.anti_affinity_terms, view)
+    own_facts = ForbiddenPodFacts(state.anti_affinity, view, find_matching_term, of_running_pods=False)
     yield Rejection(rejected_by_own_terms, Code.UNSCHEDULABLE, REASON_ANTI_AFFINITY, own_facts.build_fact)
 
     rejected_by_running_pods = _find_nodes_in_matched_domains(state.existing_anti_affinity, view, delta)
@@ -217,7 +217,9 @@ def iter_rejections(state: FilterState, info: PodInfo, view: Fork, delta: Delta)
     yield Rejection(rejected_by_running_pods, Code.UNSCHEDULABLE, REASON_EXISTING, facts.build_fact)
 
 
-def _find_own_term(terms: Sequence[AffinityTerm], view: Fork, key: str, info_number: int) -> AffinityTerm | None:
+def _find_term_selecting_info(
+    terms: Sequence[AffinityTerm], view: Fork, key: str, info_number: int
+) -> AffinityTerm | None:
     """Return the first of the incoming pod's terms that has this topology key and selects the pods of a PodInfo.
 
     `info_number` is the number of the PodInfo in the view. Return None if there is no such term.

@@ -37,7 +37,7 @@ CHECKS_BOTH_WAYS = ByVersion(
     (("", False), ("1.36", True)),
 )
 ONE_TERM_SUFFICES = ByVersion(
-    "how many of a rejected pod's anti-affinity terms a leaving pod must match to wake the rejected pod",
+    "how many of a rejected pod's anti-affinity terms a deleted or relabeled pod must have matched to cause a retry",
     (("", False), ("1.37", True)),
     "#139161",
     bool_texts=("all", "at least one"),

@@ -428,12 +428,12 @@ def find_node_limits(view: Fork, resource: str) -> Counts:
     return np.where(declares_limit, view.allocatable[:, view.resources[resource]], NO_LIMIT)
 
 
-def build_limit_resource(driver: str) -> str:
+def build_limit_resource_name(driver: str) -> str:
     """Return the name of the allocatable resource that limits the driver's volumes.
 
     If the driver name is too long, it is cut, and its hash is appended.
 
-    >>> build_limit_resource("ebs.csi.aws.com")
+    >>> build_limit_resource_name("ebs.csi.aws.com")
     'attachable-volumes-csi-ebs.csi.aws.com'
     """
     if len(CSI_PREFIX) + len(driver) < MAX_NAME_LENGTH:

@@ -50,7 +50,7 @@ from kschedctl.scheduler.plugins.node_volume_limits.attachments import (
     DriverLimit,
     NodeAttachments,
     TooManyVolumes,
-    build_limit_resource,
+    build_limit_resource_name,
     find_attachable_volumes,
     find_node_attachments,
     find_node_limits,
@@ -253,7 +253,7 @@ class NodeVolumeLimits(DeclaredPlugin):
         csi_node_limits = get_listers(view).csi_nodes.find_driver_limits(driver)
         if not self.reads_node_allocatable:
             return csi_node_limits
-        node_limits = find_node_limits(view, build_limit_resource(driver))
+        node_limits = find_node_limits(view, build_limit_resource_name(driver))
         return np.where(csi_node_limits == NO_LIMIT, node_limits, csi_node_limits)
 
     def _may_count_towards_limit(self, volume: Volume) -> bool:

@@ -244,11 +244,11 @@ class SpreadRowScores:
         with it.
         """
         column = scored_domains.column
-        values = partial(scored_domains.tally.compute_current_sums, self.view.trail)
+        compute_counts = partial(scored_domains.tally.compute_current_sums, self.view.trail)
         if scored_domains.domains is not None:
-            yield Distinction(column, values)
+            yield Distinction(column, compute_counts)
             return
-        yield Distinction(build_domain_per_node(self.view), values)
+        yield Distinction(build_domain_per_node(self.view), compute_counts)
         if not column.complete:
             presence = Domains(np.where(column.present, 0, -1).astype(np.int32), 1)
             yield Distinction(presence, lambda: np.zeros(1, np.int64))
