@@ -16,6 +16,7 @@ import kschedctl
 
 HINTS = {
     "Run kschedctl remedies": ([], ["remedies -A --demo"]),
+    "the manifest to complete is printed by kschedctl remedies": ([], ["remedies -A --demo"]),
     "list all rules with: kschedctl lint rules": (["lint", "--select", "no-such", "."], ["lint rules"]),
     "kschedctl lint explain RULE; list all rules with: kschedctl lint rules": (["lint", "explain"], ["lint rules"]),
     "kschedctl versions {} 1.36": (["versions", "1.33"], ["versions 1.33 1.36"]),
