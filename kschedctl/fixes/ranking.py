@@ -13,7 +13,9 @@ from kschedctl.api.objects import Struct
 from kschedctl.fixes.trial.changes import Fix
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.trials import RemedyTrial
+from kschedctl.fixes.ways.neighbours import merge_scale_downs
 from kschedctl.reports.remedy import Remedy
+from kschedctl.text.counts import join_words
 
 if TYPE_CHECKING:
     from kschedctl.fixes.rollout_results import RolloutResult
@@ -311,7 +313,8 @@ class Rollouts:
         """
         harmful = [(trial, result) for trial, result in self._results.values() if result and result.harm]
         for trial, result in harmful[:MOST_HARMFUL]:
-            line = f"{' and '.join(fix.text for fix in trial.changes)}: {result.harm}"
+            changes = join_words([fix.text for fix in merge_scale_downs(trial.changes)])
+            line = f"{changes}: {result.harm}"
             find_limit = result.find_sufficient_max_unavailable
             max_unavailable = find_limit() if find_limit is not None else None
             if max_unavailable is not None:

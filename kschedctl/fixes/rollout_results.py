@@ -13,7 +13,7 @@ from kschedctl.replay.placements import report_evictions, summarize_evictions
 from kschedctl.reports.placements import EvictionChain, FailedJob
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork
-from kschedctl.text.counts import first_few
+from kschedctl.text.counts import agreeing, first_few
 
 
 class RolloutResult(NamedTuple):
@@ -59,7 +59,8 @@ def explain_useless_eviction(rolled_out: RolloutResult) -> str:
     victims, chain = rolled_out.victims, rolled_out.chain
     evicts = f"the pod would preempt {first_few(victims)}" if victims else "the pod would preempt no pods"
     if chain is not None and chain.outrun:
-        return f"{evicts}, but their replacements would take the node first"
+        replacements = agreeing(len(victims), "its replacement", "their replacements")
+        return f"{evicts}, but {replacements} would take the node first"
     return f"{evicts} and would still get no node"
 
 

@@ -34,7 +34,7 @@ from kschedctl.scheduler.plugins.pod_topology_spread.plugin import PodTopologySp
 from kschedctl.scheduler.plugins.volume_restrictions import DiskMounted
 from kschedctl.scheduler.registry.in_tree import AnyFact
 from kschedctl.snapshot.pod_info import PodInfo
-from kschedctl.text.counts import first_few, spell_age
+from kschedctl.text.counts import first_few, join_words, spell_age
 
 MOVE, FEWER = 45, 40
 """The costs of the fixes."""
@@ -445,7 +445,7 @@ def _merge_scale_downs_of_workload(fixes: Sequence[Fix]) -> Fix:
     first = fixes[0]
     last = min(fixes, key=lambda fix: fix.remaining_replicas or 0)  # `or 0` is for the type checker only
     remaining = last.remaining_replicas or 0
-    names = ", ".join(fix.where.rpartition("/")[2] for fix in fixes)
+    names = [fix.where.rpartition("/")[2] for fix in fixes]
     lost = f"{len(fixes)} of its {len(fixes) + remaining} replicas" if remaining else f"all {len(fixes)} replicas"
     claims = _describe_claim_loss(first.claim_fate, "these replicas")
     pods_with_data = tuple(pod for fix in fixes for pod in fix.deletes_data_of)
@@ -456,7 +456,7 @@ def _merge_scale_downs_of_workload(fixes: Sequence[Fix]) -> Fix:
         deletion_cost_commands = []  # the controller has no choice if it removes all pods
     return dataclasses.replace(
         first,
-        text=f"scale {first.variant_of} down to {remaining}: {names}",
+        text=f"scale {first.variant_of} down to {remaining}, which removes {join_words(names)}",
         edits=tuple(edit for fix in fixes for edit in fix.edits),
         weakens=f"{first.variant_of} loses {lost}{claims}{_describe_scratch_data_loss(pods_with_data)}",
         price=max(fix.effective_price for fix in fixes),

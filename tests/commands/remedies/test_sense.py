@@ -401,7 +401,7 @@ def test_workload_is_scaled_down_once(cpu: str, count: int, lost: str) -> None:
     (remedy, *_) = remedies(Cluster.from_objects(documents), "d/r", criteria).remedies
     assert remedy.kinds == ("ScaleDown",) * count
     remaining = 3 - count
-    assert remedy.summary.startswith(f"Scale Deployment d/other down to {remaining}: ")
+    assert remedy.summary.startswith(f"Scale Deployment d/other down to {remaining}, which removes ")
     assert remedy.weakens == f"Deployment d/other loses {lost}"
     *costs, scale = remedy.commands
     assert scale == f"kubectl scale deployment -n d other --replicas={remaining}"
