@@ -88,10 +88,11 @@ def iter_admission_outcomes(
     skipped: Collection[str] = (),
     annotated: bool = True,
 ) -> Iterator[Admission]:
-    """Yield the possible outcomes for all orders of LimitRanges and quotas, the order by name first.
+    """Yield an outcome for each order of LimitRanges and quotas that may change the result.
 
-    ``quotas`` are by default the quotas of the namespace. ``skipped`` names steps to skip, such as VALIDATION. With
-    ``annotated``, outcomes that differ only in LimitRanger's annotation are yielded as well.
+    The order by name comes first, and outcomes may repeat. ``quotas`` are by default the quotas of the namespace.
+    ``skipped`` names steps to skip, such as VALIDATION. With ``annotated``, outcomes that differ only in LimitRanger's
+    annotation are yielded as well.
     """
     ranges = tuple(map(limit_ranger.with_api_defaults, cluster.list_in_namespace("limit_ranges", namespace)))
     all_quotas = tuple(cluster.list_in_namespace("resource_quotas", namespace) if quotas is None else quotas)
@@ -373,7 +374,7 @@ def _set_pull_policy_to_always(request: AdmissionRequest) -> None:
 def _check_anti_affinity_topology(request: AdmissionRequest) -> None:
     """Run the LimitPodHardAntiAffinityTopology plugin.
 
-    Raises NotAdmittedError if required anti-affinity of a pod has another topologyKey than the hostname.
+    Raises NotAdmittedError if a required anti-affinity term of a pod has a topologyKey other than the hostname label.
     """
     anti_affinity = object_at(request.spec, "affinity", "podAntiAffinity") if request.is_pod else {}
     for term in anti_affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or ():  # type: ignore[attr-defined]

@@ -74,7 +74,8 @@ def _set_group_priority(request: AdmissionRequest) -> None:
 def _find_priority_class(request: AdmissionRequest) -> PriorityClass | None:
     """Return the PriorityClass that the object names, or else the global default with the lowest value.
 
-    Return None if it names none and there is no default. Raises NotAdmittedError if the named class does not exist.
+    Return None if the object names no class and there is no default. Raises NotAdmittedError if the named class does
+    not exist.
     """
     classes = request.cluster.priority_classes
     name = request.spec.get("priorityClassName")

@@ -40,7 +40,7 @@ def _apply_api_defaults(item: LimitRangeItem) -> LimitRangeItem:
 def have_different_container_defaults(ranges: Sequence[LimitRange]) -> bool:
     """Return whether any two LimitRanges have different defaults for containers.
 
-    Only then does their order matter.
+    The order of the LimitRanges matters only if their defaults differ.
     """
     first_amounts: dict[tuple[str, str], str | int | float] = {}
     for limit_range in ranges:
@@ -73,7 +73,7 @@ def add_default_resources(request: AdmissionRequest) -> None:
     """Add the default requests and limits of all LimitRanges to the containers of a pod in place.
 
     The added amounts are recorded in the request and in an annotation of the pod. If there is any LimitRange, missing
-    pod-level requests are then set.
+    pod-level requests are set afterwards. An object that is not a pod stays unchanged.
     """
     if not request.is_pod:
         return

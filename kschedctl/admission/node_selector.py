@@ -42,7 +42,7 @@ def check_node_selector(request: AdmissionRequest) -> None:
 def parse_node_selector_of_namespace(request: AdmissionRequest) -> dict[str, str]:
     """Parse the node selector in the namespace's annotation, or return {} if there is none.
 
-    Raises NotAdmittedError if it is invalid.
+    Raises NotAdmittedError if the selector is invalid.
     """
     selector: dict[str, str] = {}
     text = request.namespace_annotations.get(SELECTOR, "")

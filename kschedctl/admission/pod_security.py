@@ -130,9 +130,9 @@ def _quote_names(names: Iterable[str]) -> str:
 
 
 def _describe_offenders(is_set_by_pod: bool, containers: Sequence[str]) -> str:
-    """Name the pod, if it sets a forbidden value, and the containers that set one.
+    """Describe who sets a forbidden value: the pod, the named containers, or both.
 
-    Return "" if neither the pod nor a container does.
+    Return "" if neither the pod nor a container sets such a value.
     """
     offenders = []
     if is_set_by_pod:
@@ -576,7 +576,8 @@ class Standard(NamedTuple):
 def get_enforced_standard(labels: Mapping[str, str]) -> Standard:
     """Return the standard that the pods of a namespace with these labels have to meet.
 
-    An invalid level counts as the strictest level, an invalid version as the latest one.
+    Without a label, the level is privileged. An invalid level counts as the strictest level, and an invalid version
+    counts as the latest version.
     """
     level = labels.get(ENFORCE, LEVELS[0])
     return Standard(level if level in LEVELS else LEVELS[-1], _get_standard_version(labels, "enforce"))

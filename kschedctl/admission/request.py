@@ -122,7 +122,8 @@ class AdmissionRequest:
     def sum_pod_resources(self, *, overhead: bool) -> tuple[Quantities, Quantities]:
         """Return the total requests and the total limits of the pod.
 
-        With ``overhead``, the pod's overhead is added to the requests, and to the limits of resources that have one.
+        With ``overhead``, the pod's overhead is added to the requests, and to the limits of resources that have a
+        limit.
         """
         pod = self.decode_pod()
         requests = compute_pod_requests(pod, _SPEC_OPTIONS._replace(overhead=overhead))

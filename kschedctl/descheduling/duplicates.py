@@ -41,7 +41,7 @@ class RemoveDuplicates(DeschedulerPlugin[RemoveDuplicatesArgs]):
     name = "RemoveDuplicates"
 
     def run(self) -> None:
-        """Evict the pods of each owner beyond an even share of its pods per target node.
+        """Evict the pods of each owner that exceed an even share per target node.
 
         Pods count as having the same owner only if they also have the same images.
         """

@@ -82,7 +82,8 @@ class DefaultEvictor:
     def _iter_configured_protection_reasons(self, info_number: int, pod: Pod) -> Iterator[str]:
         """Yield the reasons against eviction that the policy's pod protections cause.
 
-        A pod without an owner is protected unless it has failed. The protection FailedBarePods protects it even then.
+        A pod without an owner is protected unless it has failed. With the protection FailedBarePods, failed pods
+        without an owner are protected as well.
         """
         protections = self._protections
         priority = pod.spec.priority or 0

@@ -74,7 +74,7 @@ class PodLifeTime(DeschedulerPlugin[PodLifeTimeArgs]):
 
     @property
     def _pods_in_configured_state(self) -> Bools:
-        """The pods that are, or have a container, in one of the configured states, as a (P,) mask.
+        """The pods in a configured state, or with a container in a configured state, as a (P,) mask.
 
         Without configured states, all pods are in the mask.
         """

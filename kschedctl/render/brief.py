@@ -201,11 +201,11 @@ class _BriefLayout:
             self._lines[index] = _wrap_part(part._replace(lines=lines), self._width)
 
     def _list_replaceable_parts(self, index: int) -> list[int]:
-        """Return the shown entries and warnings that may be left out for the part at `index`.
+        """Return the shown entries and warnings that may be left out for the part at `index`, the first to leave out
+        last.
 
-        The last of them are left out first, and a line says how many are left out. The first entry and the first
-        warning always stay. Warnings are left out only for the first part, and nothing is left out for an entry after
-        the first.
+        The first entry and the first warning always stay. Warnings are left out only for the first part. Nothing is
+        left out for an entry after the first.
         """
         later_entries = self._list_shown_of_kind(warnings=False)[1:]
         replaceable = [] if index in later_entries else later_entries
@@ -216,8 +216,8 @@ class _BriefLayout:
     def add_left_out_count(self, *, warnings: bool) -> None:
         """Append a line such as "and 3 more" to the last shown entry or, with `warnings`, to the last shown warning.
 
-        No line is added if all entries or warnings of the counted kind are shown, or none. If there is no room for the
-        line, another entry or warning is left out first. The line is dropped if there is still no room.
+        No line is added if all or none of the counted entries or warnings are shown. If there is no room for the line,
+        another entry or warning is left out first. The line is dropped if there is still no room.
         """
         total = self._warning_count if warnings else self._entry_count
         shown_of_kind = self._list_shown_of_kind(warnings=warnings)
@@ -404,8 +404,8 @@ def _iter_brief_parts(
 def _iter_more_line(summary: Summary, full_command: str) -> Iterator[BriefText]:
     """Yield the line on how to see more: the summary's next command, or the same command without `--brief`.
 
-    The latter is left out if the brief form lacks nothing. The rank of the line depends on how much the brief form
-    lacks: the line is essential if it is the only way to fixes or commands that are not shown.
+    Without a next command, nothing is yielded if the brief form lacks nothing. The rank of the line depends on how much
+    the brief form lacks: the line is essential if it is the only way to fixes or commands that are not shown.
     """
     fix_commands = _get_short_commands(summary)
     has_further_fixes = _count_further_fixes(summary) > 0
@@ -543,8 +543,8 @@ def _count_further_fixes(summary: Summary) -> int:
 def _describe_further_fixes(summary: Summary) -> str:
     """Describe how many more fixes there are, and how many changes are not enough or not worth it.
 
-    An explanation has only the smallest changes that help. If none of the further ones is a fix, the text says that
-    `remedies` tries larger ones. Return "" if there are no more fixes.
+    If an explanation has further changes, but none of them is a fix, the text says that `remedies` tries larger
+    changes. Return "" if there are no more fixes or changes.
     """
     not_enough = sum(fix.rival_count > 0 for fix in summary.fixes[1:])
     not_worth_it = sum(fix.costs_more_pods for fix in summary.fixes[1:])
@@ -563,9 +563,10 @@ def _describe_further_fixes(summary: Summary) -> str:
 
 
 def _get_short_commands(summary: Summary) -> tuple[str, ...]:
-    """Return all commands of the first fix, or () if one of them is too long, or if they or the fixes are too many.
+    """Return all commands of the first fix, or () if the commands are too many or one of them is too long.
 
-    Half of the commands, or half a command, could do harm.
+    Some of the commands, or a part of a command, could do harm. If the fixes are parts of one plan, the result is () as
+    well.
     """
     commands = summary.fixes[0].commands if summary.fixes and not _is_plan(summary) else ()
     are_short = len(commands) <= MAX_COMMANDS and all(len(command) <= MAX_COMMAND_LENGTH for command in commands)
@@ -623,9 +624,9 @@ def _has_node(summary: Summary) -> bool:
 def _iter_cause_parts(summary: Summary, headline: str, *, headline_lists_causes: bool) -> Iterator[BriefText]:
     """Yield the two most important causes in plain words, unless the pod fits.
 
-    A conflict between demands comes before the causes. Without a conflict, the headline comes before them, unless it
-    only lists the causes. If the pod is gated or has no causes, only the headline is yielded. `headline` is the
-    summary's headline without the pod and the verdict, if it begins with them.
+    A conflict between demands comes before the causes. Without a conflict, the headline comes before the causes, unless
+    it only lists them. If the pod is gated or has no causes, only the headline is yielded. `headline` does not contain
+    the pod and the verdict, if the summary's headline begins with them.
     """
     if _has_node(summary):
         return

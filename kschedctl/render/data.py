@@ -28,8 +28,8 @@ def to_yaml(document: JsonObject) -> str:
 def _format_value(value: Json, depth: int) -> str:
     """Format a value, on one line if it fits.
 
-    Otherwise, each item or field gets its own line, but integers are packed as many to a line as fit. ``depth`` is the
-    number of containers around the value, by which its lines are indented.
+    Otherwise, each item or field gets its own line, except that the integers of a list of integers fill the lines.
+    ``depth`` is the number of containers around the value, by which its lines are indented.
     """
     if isinstance(value, dict):
         opening, closing = "{", "}"

@@ -47,7 +47,7 @@ HOSTNAME_PREFIX = "kubernetes.io/hostname="
 def build_best_fix(remedies: Sequence[Remedy], style: Style) -> Page:
     """Build the lines about the first fix. Its commands are included if each of them fits on a line.
 
-    Return () if there is no fix, and for a page with patches, because it lists all fixes anyway.
+    Return () if there is no fix, or if the page has patches, because a page with patches lists all fixes anyway.
     """
     if not remedies or style.patches:
         return ()

@@ -577,7 +577,7 @@ class ScaleDown(Report, frozen=True):
 
 
 def iter_group_doubts(report: ScaleUp | ScaleDown) -> Iterator[str]:
-    """Yield the doubts about the node groups and flags, and the faults because of which some of these were left out.
+    """Yield the doubts about the node groups and flags, and the faults because of which groups or flags were left out.
 
     A fault that a doubt already names is not repeated.
     """

@@ -100,8 +100,8 @@ def list_columns(struct: type[Document]) -> dict[str, Column]:
 def _complete_column(field: str, field_type: object, column: Column) -> Column:
     """Return the column with its name and alignment.
 
-    A column without a name gets the field's name, with blanks for underscores. It is aligned to the right if it already
-    is, if the field holds numbers, or if it shows a count.
+    A column without a name gets the field's name, with blanks for underscores. A column whose field holds numbers, or
+    that shows a count, is aligned to the right. Other columns keep their alignment.
     """
     alternatives = get_args(field_type) if isinstance(field_type, UnionType) else ()
     holds_numbers = any(member in NUMBERS for member in (field_type, *alternatives))

@@ -480,8 +480,8 @@ class Disruption(Report, frozen=True):
     def build_headline_parts(self) -> tuple[str, ...]:
         """Return the next round's decision: the first command of the first method that finds any.
 
-        If there is no command, the text says which nodes disruption budgets keep. Nodes of NodePools that have no
-        NodeClaim are named in any case.
+        If there is no command, the text says which nodes disruption budgets keep. Nodes that belong to a NodePool but
+        have no NodeClaim are named in any case.
         """
         commands = [command for method in self.methods.values() for command in method.commands]
         if not commands:

@@ -119,7 +119,8 @@ class NotCreated(Document, frozen=True):
     def short_form(self) -> ShortPods:
         """The report as it appears in a summary.
 
-        The reason is the headline if it says what could not be created, apart from a number of pods.
+        If pods are missing now and their number is known, the reason is the headline's text without the numbers.
+        Otherwise, the reason is the headline.
         """
         has_number = self.object == "Pod" and bool(self.missing) and bool(self.reason)
         why = f"not created: {self.reason}" if has_number and not self.past else self.headline

@@ -237,7 +237,7 @@ def describe_evictions(evicted: Iterable[EvictedPod]) -> tuple[str, ...]:
 def describe_violated_budgets(violated_budgets: Mapping[str, int], evicted: Sequence[EvictedPod]) -> tuple[str, ...]:
     """Return a text on each PodDisruptionBudget that preemption violates.
 
-    `violated_budgets` maps their names to the numbers of disruptions that they allow now.
+    `violated_budgets` maps the name of each budget to the number of disruptions that it allows now.
     """
     texts = []
     for name, allowed in violated_budgets.items():

@@ -122,7 +122,7 @@ def scale_requests(requests: Mapping[str, int], count: int) -> Requests:
 def divide_requests(requests: Mapping[str, int], count: int) -> Requests:
     """Divide requests by a number of pods, rounding toward zero as Go does.
 
-    Amounts of 0 stay 0, even if there are 0 pods. Raises ZeroDivisionError if there are 0 pods and another amount.
+    Amounts of 0 stay 0, even if ``count`` is 0. Raises ZeroDivisionError if ``count`` is 0 and an amount is not.
     """
     divided = {}
     for name, amount in requests.items():

@@ -142,7 +142,8 @@ class PodSetAssignment:
     def mode(self) -> AssignmentMode:
         """The worst mode of all resources.
 
-        It is NO_FIT after an error or if no flavor was found, and FIT if there are no reasons against the flavors.
+        After an error, the mode is NO_FIT. Otherwise, it is FIT if there are no reasons against flavors, and NO_FIT if
+        there are reasons but no flavor was found.
         """
         if self.error:
             return AssignmentMode.NO_FIT

@@ -107,9 +107,9 @@ class _FairSearch:
     def preempt_by_strategy(self, candidates: Sequence[WorkloadInfo], strategy: str) -> tuple[bool, list[WorkloadInfo]]:
         """Preempt candidates until the request fits. Return whether it fits, and the candidates that were spared.
 
-        Candidates in the preemptor's queue are always preempted. With the gate FairSharingPreemptWithinNominal, so are
-        candidates in other queues if the preemptor stays within its nominal quota. Otherwise, the strategy compares the
-        queues' shares.
+        Candidates in the preemptor's queue are always preempted. Candidates in other queues are always preempted if the
+        gate FairSharingPreemptWithinNominal is on and the preemptor stays within its nominal quota. Otherwise, the
+        strategy compares the queues' shares.
 
         Upstream: runFirstFsStrategy.
         """

@@ -252,8 +252,8 @@ class FlavorAssigner:
     ) -> dict[str, FlavorChoice]:
         """Return the choices for the resources that one pod set of a group requests.
 
-        A pod set without requests gets the flavors that have a topology if it is placed together with other pod sets in
-        a topology. Otherwise, a pod set without requests gets no flavors.
+        A pod set without requests gets no flavors, unless it names a group of pod sets that are placed together in a
+        topology. In this case, it gets the flavors that have a topology.
         """
         requests = member.assignment.requests
         if requests:
@@ -526,9 +526,9 @@ class FlavorAssigner:
     def _reject_flavors_not_tried(
         self, attempts: dict[str, FlavorAttempt], tried_flavors: Container[str], resource: str
     ) -> None:
-        """Set the mode NO_FIT of flavors that were tried for other resources, but not for this one.
+        """Set the mode NO_FIT of flavors that were tried for other resources, but not for ``resource``.
 
-        They are flavors of the resource's group, and do not provide the resource.
+        Only flavors in the resource group of ``resource`` are changed. They do not provide the resource.
         """
         group = self.queue.settings.find_resource_group(resource)
         if group is None:
@@ -575,11 +575,11 @@ class FlavorAssigner:
         return list(mildest.values())
 
     def _place_in_topology(self, assignment: Assignment) -> None:
-        """Place the pod sets with a topology request, and record their placements in the assignment.
+        """Place the pod sets with a topology request if they fit now, and update the assignment's mode.
 
-        If the pods fit now, the mode stays FIT. If they would only fit into an empty topology, the mode becomes
-        PREEMPT, and otherwise NO_FIT. An assignment with the mode PREEMPT is only tried in an empty topology. One with
-        the mode NO_FIT is not tried.
+        If all pod sets can be placed, the mode stays FIT. Otherwise, or if the mode was PREEMPT before, the mode
+        becomes PREEMPT if they would fit into an empty topology, and NO_FIT if not. An assignment with the mode NO_FIT
+        stays unchanged.
         """
         requests = self.collect_placement_requests(assignment)
 
@@ -619,9 +619,9 @@ class FlavorAssigner:
     def collect_placement_requests(self, assignment: Assignment) -> PlacementRequests:
         """Return, by flavor, the requests of the pod sets to place in a topology in this cycle.
 
-        Pod sets with an error, without pods or with a placement are skipped. The assignment is changed. A pod set gets
-        an error unless it has exactly one flavor with a topology. It is marked as pending if a ProvisioningRequest
-        comes first or MultiKueue places it. Upstream: WorkloadsTopologyRequests.
+        Pod sets with an error, without pods or with a placement are skipped. A pod set without exactly one flavor with
+        a topology gets an error in the assignment. A pod set is marked as pending in the assignment if a
+        ProvisioningRequest comes first or MultiKueue places it. Upstream: WorkloadsTopologyRequests.
         """
         requests: PlacementRequests = {}
         workload = self.info.workload
@@ -689,7 +689,7 @@ class FlavorAssigner:
     def _count_admitted_pods_by_domain(self) -> dict[tuple[str, tuple[str, ...]], int]:
         """Return the number of pods in the Workload's current admission, by pod set and domain values.
 
-        Return {} if it is not admitted.
+        Return {} if the Workload is not admitted.
         """
         admission = self.info.workload.admission
         if admission is None:

@@ -242,7 +242,7 @@ def _count_replicas(replicas: int | None) -> int:
 
 
 def _build_job_pod_set(job: Job | StoredJob, gates: FeatureGates) -> KueuePodSet:
-    """Build the only pod set of a Job, with as many pods as run in parallel.
+    """Build the only pod set of a Job, with as many pods as run in parallel, but not more than the Job's completions.
 
     With the gate PartialAdmission, an annotation may set the minimum number of pods. Raises InputError if an annotation
     is invalid.
@@ -368,8 +368,8 @@ def resolve_workload_priority(
 
     ``class_name`` is the WorkloadPriorityClass that the job names. If it is empty, the class ``default`` may apply.
     ``pod_class_name`` is a PriorityClass that takes precedence over the pods' classes, or "". Without any class, the
-    priority is 0. Raises InputError if a class does not exist. A missing PriorityClass counts as 0 instead if not all
-    of them are known.
+    priority is 0. Raises InputError if a class does not exist. If not all PriorityClasses are known, a missing one
+    gives the priority 0 instead.
     """
     # The WorkloadPriorityClass
     if not class_name and classes.uses_default_workload_class:

@@ -97,7 +97,7 @@ class ManagedJobs:
         """Return whether Kueue's integration for objects of this kind is enabled.
 
         Unknown kinds count as enabled, except for kinds of which Kueue manages only the pods. If it is unknown which
-        integrations are enabled, all are assumed to be.
+        integrations are enabled, all known kinds count as enabled.
         """
         framework = _FRAMEWORKS.get(kind)
         if framework is None:
@@ -125,7 +125,8 @@ def _is_suspended_as_whole(kind: str) -> bool:
 def _read_frameworks(configuration: JsonObject) -> frozenset[str] | None:
     """Return the integrations that the Configuration enables, or None if the Configuration is empty.
 
-    A Configuration that lists none enables Kueue's defaults. Raises InputError if the integrations are not a list.
+    A Configuration that lists no integrations enables Kueue's defaults. Raises InputError if the integrations are not a
+    list.
     """
     if not configuration:
         return None
