@@ -235,7 +235,10 @@ class View(Output):
 
     each_node: Annotated[
         bool,
-        typer.Option("--each-node", help="List every node, instead of grouping nodes and listing only the best few."),
+        typer.Option(
+            "--each-node",
+            help="List every node separately, instead of listing groups of nodes or only the first few nodes.",
+        ),
     ] = False
     nodes: Annotated[bool, typer.Option("--nodes", hidden=True)] = False
     """The former name of --each-node."""

@@ -19,7 +19,7 @@ from statistics import median
 from typing import NamedTuple
 
 TOPIC = Path(__file__).parents[2] / "kschedctl" / "cli" / "topics" / "speed.md"
-HEADER = ("| Question | CPU time | Peak memory | CPU time relative to reading the snapshot |", "|---|---|---|---|")
+HEADER = ("| Command | CPU time | Peak memory | CPU time, as a multiple of reading the snapshot |", "|---|---|---|---|")
 SMALL_POD = {"cpu": "100m", "memory": "128Mi"}
 WIDE_POD = {"cpu": "900m", "memory": "256Mi"}
 

@@ -158,8 +158,8 @@ class MetricsOptions:
         typer.Option(
             "--metrics",
             metavar="FILE",
-            help="kube-scheduler's metrics: the URL of its /metrics endpoint, a saved file or - (stdin). Pass two, "
-            "the older first, to measure the time between them.",
+            help="kube-scheduler's metrics: the URL of its /metrics endpoint, a saved file or - (stdin). "
+            "Repeat with a newer scrape, older first, to cover only the time between them.",
         ),
     ] = field(default_factory=list)
     prometheus: Annotated[

@@ -142,7 +142,7 @@ UNSERVED = AuditRule(
     "No known scheduler serves a pod",
     "No profile of this configuration has the pod's spec.schedulerName. Unless another scheduler runs under that "
     "name, the pod is never tried.",
-    "Correct spec.schedulerName and recreate the pod, or run a scheduler with the name that the pod gives",
+    "Correct spec.schedulerName and recreate the pod, or run a scheduler of that name",
 )
 GANG = AuditRule(
     "audit-pending-gang",

@@ -64,7 +64,7 @@ from kschedctl.text.counts import capitalize, join_words
 
 WOULD_REJECT = "would also be rejected by"
 ONLY_REASON_LEGEND = (
-    "Each node counts for the first plugin that rejects it. ONLY REASON: nodes that nothing else rejects"
+    "Each node is counted once, under the first plugin that rejects it. ONLY BY THIS: nodes that nothing else rejects"
 )
 """The legend of the table of reasons for rejection."""
 """The heading or introduction of plugins other than the first one that rejects a node."""
@@ -262,7 +262,7 @@ def build_eliminations_table(
 ) -> Page:
     """Build the table of reasons for rejection, with the closest node of each unless `nearest` is False."""
     is_stacked = style.narrow and nearest
-    columns = [*number_columns("nodes", "only reason")]
+    columns = [*number_columns("nodes", "only by this")]
     if is_stacked:
         columns.append(Column("reason"))
     else:

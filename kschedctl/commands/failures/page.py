@@ -147,14 +147,16 @@ def _build_failure_ranking(report: Failures, style: Style) -> Page:
 
 def _build_counting_note(report: Failures) -> Page:
     """Build the note below the table about the pods that its columns count, and the pods that none of them counts."""
-    displaced = "displaced: pods of the lost nodes that controllers recreate"
+    displaced = "displaced: pods on the lost nodes, if a controller recreates them"
     if any(failure.waiting_until_deleted for failure in report.failures):
         displaced += ", including those that wait for node deletion"
     texts = [displaced]
     if any(failure.lost for failure in report.failures):
         texts.append("lost for good: pods that no controller recreates")
     if any(failure.late for failure in report.failures):
-        texts.append("restart late: pods that have room, but run again only once the lost nodes are deleted")
+        texts.append(
+            "restart late: displaced pods that fit elsewhere, but are recreated only once the lost nodes are deleted"
+        )
     if any(failure.ending for failure in report.failures):
         texts.append("not counted: DaemonSet, static and terminating pods")
     return (paragraph(Marked("; ".join(texts), Tone.FAINT)),)

@@ -59,7 +59,8 @@ def mcp(
         typer.Option(
             "--token-file",
             metavar="FILE",
-            help=f"With --http: file with the token that clients must send.  [default: ${TOKEN_VARIABLE}]",
+            help="With --http: file with the token that clients must send. "
+            f"Without this option, the token is the value of ${TOKEN_VARIABLE}.",
         ),
     ] = "",
 ) -> int:

@@ -158,7 +158,7 @@ def _build_waiting_row(pods: HelplessPods, style: Style) -> Row:
     """
     workload = Marked(pods.workload, Tone.STRONG)
     taken_text = ", but other waiting pods take its room first" if pods.alone_is_taken else ""
-    own_fix = (f"Needs its own fix: {pods.alone}{taken_text}",) if pods.alone else ()
+    own_fix = (f"Needs a separate fix: {pods.alone}{taken_text}",) if pods.alone else ()
     return (f"{len(pods.pods):,}", Stack((workload, *describe_message(pods.message, style, len(pods.pods)), *own_fix)))
 
 

@@ -96,7 +96,7 @@ def build_many_wake_ups_page(report: WakeUpsOfMany, style: Style) -> Page:
         *([paragraph(Marked(HOW_TO_LIST_CHANGES, Tone.FAINT))] if any(pod.rejectors for pod in report.pods) else ()),
         *build_caveats(report.not_replayed, report.ignored, unknown=report.unknown),
         *_build_unserved_line(report),
-        *build_next_section(style, "Next (the changes for one of these pods)"),
+        *build_next_section(style, "Next (list the changes that make the scheduler retry one pod)"),
     )
 
 

@@ -153,7 +153,7 @@ def test_soft_constraint_is_uneven_but_not_violated() -> None:
 def test_constraint_that_holds() -> None:
     found = audit_topology(*build_pods("web", "a1", "a2", "b1", "c1", **build_spread("web")))
     assert not [each for each in list_findings(found) if each[1] != "note"]
-    assert found.headline == f"{NONE_CONCENTRATED}; 1 spread constraint is met"
+    assert found.headline == f"{NONE_CONCENTRATED}; the only spread constraint is met"
     assert (found.promises, found.state) == ((), "sound")
 
 

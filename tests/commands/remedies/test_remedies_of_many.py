@@ -130,7 +130,7 @@ def test_pods_beyond_the_limit_get_their_own_fix() -> None:
     assert report.build_headline_parts()[0].endswith("with this change; 1 more pending pod fits without a change")
     assert [(pods.pods, pods.alone) for pods in report.left] == [(("d/far",), "Tolerate the taint team=yes:NoSchedule")]
     page = RENDERERS["table"](report, Style(width=120))
-    assert "Needs its own fix: Tolerate the taint team=yes:NoSchedule" in page
+    assert "Needs a separate fix: Tolerate the taint team=yes:NoSchedule" in page
     assert "At most 1 change was combined" in " ".join(page.split())
 
 
@@ -165,7 +165,7 @@ def test_a_larger_node_is_added_only_for_pods_that_need_it() -> None:
     report = find_remedies_of_many(Cluster.from_objects(documents), find_waiting_pods(documents), "here")
     (large,) = report.left
     assert (large.pods, large.alone, large.alone_is_taken) == (("d/large",), LARGER, True)
-    assert f"Needs its own fix: {LARGER}, but other waiting pods take its room first" in RENDERERS["table"](
+    assert f"Needs a separate fix: {LARGER}, but other waiting pods take its room first" in RENDERERS["table"](
         report, Style(width=160)
     )
 

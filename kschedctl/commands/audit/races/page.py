@@ -19,9 +19,7 @@ from kschedctl.text.counts import counted
 WARNING_SHARE = 0.01
 """The share of double-booked pods up to which a result is a warning."""
 
-RACES_LEGEND = (
-    "double-booked: pods that a full node rejects; adaptive: 30s for up to 1,000 nodes, and more for larger clusters"
-)
+RACES_LEGEND = "double-booked: pods bound to a node that is already full, so that its kubelet rejects them; adaptive: 30s for up to 1,000 nodes, and more for larger clusters"
 """The legend of the table with a row for each expiry."""
 
 EXPIRY_LEGEND = (
@@ -39,7 +37,8 @@ def build_races_page(report: Races, style: Style) -> Page:
         paragraph(Marked(report.headline, Tone.BAD if has_double_booked else Tone.GOOD)),
         paragraph(report.recommendation),
         *section(
-            "Double-booked pods for each expiry time of assumed pods", *build_race_comparison(report.results, style)
+            "Double-booked pods by expiry (the time after which the scheduler forgets assumed pods)",
+            *build_race_comparison(report.results, style),
         ),
         *section("Simulation settings", *build_assumption_lines(report.assumptions, report.results)),
     )

@@ -448,12 +448,14 @@ def _build_headline(workloads: int, constraints: int, findings: Sequence[Finding
 def _format_spread_constraint_counts(constraints: int, skewed: Sequence[Finding]) -> str:
     """Format how many constraints are not met, by their whenUnsatisfiable.
 
-    `skewed` are the findings about constraints that do not hold. Examples are `2 spread constraints are met` and
+    `skewed` are the findings about constraints that do not hold. Examples are `2 of 2 spread constraints are met` and
     `3 of 5 spread constraints are not met (1 DoNotSchedule, 2 ScheduleAnyway)`.
     """
     constraints_text = counted(constraints, "spread constraint")
     if not skewed:
-        return f"{constraints_text} {agreeing(constraints, 'is', 'are')} met"
+        if constraints == 1:
+            return "the only spread constraint is met"
+        return f"{constraints:,} of {constraints_text} are met"
     hard = sum(finding.severity != NOTE for finding in skewed)
     soft = len(skewed) - hard
     actions = HARD if hard else SOFT

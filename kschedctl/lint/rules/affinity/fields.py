@@ -62,7 +62,7 @@ def find_replicas_that_may_share_a_node(workload: Workload) -> Iterator[Problem]
     if not workload.is_serving_replicas or not keys or have_own_nodes:
         return
     field = "topologySpreadConstraints" if spec.topology_spread_constraints else "affinity"
-    message = f"replicas are spread only over the values of {join_words(sorted(keys))}, so several may run on one node"
+    message = f"replicas are spread only across domains of {join_words(sorted(keys))}, so several may run on one node"
     yield workload.build_problem((field,), message)
 
 
