@@ -92,9 +92,9 @@ class DeschedulerPlugin(ABC, Generic[A]):
     def evict_candidates_node_by_node(self, candidates: Iterable[tuple[Self, int]], total: int = 0) -> None:
         """Evict the candidates in order until the total limit is reached.
 
-        Once a node has reached its limit, the candidates that follow on the same node are skipped. A candidate is the
-        plugin that evicts a pod and the pod's position. ``total`` is the number of candidates for the progress display,
-        or 0 if it is unknown.
+        Once a node has reached its limit, the candidates that follow on the same node are skipped. Each candidate is a
+        pair: the plugin that evicts the pod, and the pod's position. ``total`` is the number of candidates for the
+        progress display, or 0 if it is unknown.
         """
         report_progress = self.begin_evictions(total)
         exhausted_row: int | None = None  # the node that has reached its limit

@@ -329,7 +329,7 @@ def _read_profile(profile: _Profile, where: str) -> DeschedulerProfile:
 def _read_plugin_arguments(config: _PluginConfig, where: str) -> PluginArguments:
     """Decode and validate the arguments of a plugin, and fill in its defaults.
 
-    Raises InputError if they are invalid.
+    Raises InputError if the plugin is unknown or its arguments are invalid.
     """
     plugin = PLUGINS.get(config.name)
     if plugin is None:

@@ -47,7 +47,7 @@ class _Utilization(DeschedulerPlugin[U]):
         """Evict pods from the source nodes as long as the destination nodes have free capacity.
 
         Nothing is evicted if at most numberOfNodes nodes, or all ready nodes, have a low utilization. Nothing is
-        evicted either if no node can exchange pods with them.
+        evicted either if there are no nodes to exchange pods with the nodes of low utilization.
         """
         split, upper_thresholds = self._split_nodes_by_utilization()
         low_count = int(split.low.sum())

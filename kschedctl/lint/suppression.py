@@ -125,7 +125,7 @@ class _Baseline(msgspec.Struct, tag_field="kind", tag=BASELINE_KIND):
 def parse_baseline(document: object, file: str) -> Counter[str]:
     """Parse a baseline file, and return how often it contains each fingerprint.
 
-    Raises InputError, which names the faulty field of ``file``.
+    Raises InputError if the document is malformed. ``file`` is the name of the file for the error.
     """
     hint = "write one with --write-baseline FILE"
     if not isinstance(document, Mapping) or document.get("kind") != BASELINE_KIND:

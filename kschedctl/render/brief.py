@@ -201,11 +201,10 @@ class _BriefLayout:
             self._lines[index] = _wrap_part(part._replace(lines=lines), self._width)
 
     def _list_replaceable_parts(self, index: int) -> list[int]:
-        """Return the shown entries and warnings that may be left out for the part at `index`, the first to leave out
-        last.
+        """Return the shown entries and warnings that may be left out for the part at `index`.
 
-        The first entry and the first warning always stay. Warnings are left out only for the first part. Nothing is
-        left out for an entry after the first.
+        The caller leaves out the last of the returned parts first. The first entry and the first warning always stay.
+        Warnings are left out only for the first part. Nothing is left out for an entry after the first.
         """
         later_entries = self._list_shown_of_kind(warnings=False)[1:]
         replaceable = [] if index in later_entries else later_entries

@@ -90,8 +90,8 @@ def build_fixes_section(
     of the verified fixes. Unless the style is wide, only the first fixes are shown, and a note says how many more there
     are.
 
-    The manifests to complete are shown as YAML if ``with_manifests`` or ``style.patches`` is set. Without both, the
-    commands of insufficient and losing fixes are left out.
+    The manifests to complete are shown as YAML if ``with_manifests`` or ``style.patches`` is set. If neither is set,
+    the commands of insufficient and losing fixes are left out.
 
     ``impossible`` describes the changes that cannot help. If there are such changes but no fixes, ``gets_new_node``
     adds a line which says that no fix is needed.
@@ -131,7 +131,8 @@ def build_fixes_section(
 def _build_impossible_section(impossible: Sequence[str], *, has_fixes: bool, gets_new_node: bool) -> Page:
     """Build the section that lists the changes that cannot help.
 
-    If there are no fixes either, the title says so or, if the pod gets a new node, a line says that no fix is needed.
+    If there are no fixes, a line says that no fix is needed if the pod gets a new node. Otherwise, the title says that
+    no fix was found.
     """
     changes = Bullets(tuple(impossible))
     if has_fixes:
@@ -220,7 +221,7 @@ def _drop_repeated_places(alternative: str) -> str:
 def describe_fix_effect(remedy: Remedy) -> str:
     """Name the nodes on which the pod fits after the change.
 
-    If other waiting pods take the room first, these are the nodes on which the pod would fit without them.
+    If other waiting pods take the room first, the text says that the pod would fit there if no other pod were waiting.
     """
     if remedy.holds is False:
         return f"the pod would fit on {remedy.destination} if no other pod were waiting"

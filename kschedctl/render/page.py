@@ -206,8 +206,8 @@ def limit_rows(
 ) -> tuple[tuple[Row, ...], str]:
     """Return the first rows, and a note on how many more there are.
 
-    All rows are returned if only a few would be left out. `how` says how to see all rows. `noun` names a row where
-    the note could be read as counting something else, such as in a cell of a table.
+    All rows are returned if only a few would be left out. `how` says how to see all rows. `noun` is the note's word for
+    a row. It is needed if the note could seem to count something else, such as in a cell of a table.
     """
     if limit is None or len(rows) <= limit + limit // 5:
         return tuple(rows), ""

@@ -92,8 +92,8 @@ class Remedy(Document, frozen=True):
     def all_costs(self) -> tuple[FixCost, ...]:
         """All costs of the fix, the gravest first.
 
-        The pod that would still wait comes first, then a net loss of pods, and then the costs of the changes. If no
-        costs of the changes are given, the guarantee that the fix gives up takes their place.
+        The cost that the pod would still wait comes first, then a net loss of pods, and then the costs of the changes.
+        If no costs of the changes are given, the guarantee that the fix gives up takes their place.
         """
         costs_of_changes = self.costs
         if not costs_of_changes and self.weakens:

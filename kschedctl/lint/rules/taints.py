@@ -77,7 +77,7 @@ def _tolerates_everything(toleration: Toleration) -> bool:
 def find_unlimited_no_execute_tolerations(workload: Workload) -> Iterator[Problem]:
     """Find tolerations of not-ready or unreachable nodes that have no tolerationSeconds.
 
-    DaemonSets and single pods are left out.
+    DaemonSets and single pods are left out. Tolerations of everything are reported only for system workloads.
     """
     if workload.kind in ("DaemonSet", "Pod"):
         return

@@ -39,7 +39,8 @@ class Preemptor(PreemptionSearch):
     def find_preemption_targets(self, request: PreemptionRequest) -> list[Target]:
         """Return the Workloads to preempt for a request, or an empty list if preemption would not help.
 
-        They are found by fair sharing if it is on, otherwise by priority. The snapshot stays unchanged.
+        The Workloads are found by fair sharing if it is on, and otherwise by classical preemption. The snapshot stays
+        unchanged.
         """
         if self.fair_strategies is not None:
             return find_fair_sharing_targets(self, request, self.fair_strategies)

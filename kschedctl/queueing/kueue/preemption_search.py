@@ -212,7 +212,7 @@ def list_borrowing_queues(
 ) -> list[QueueSnapshot]:
     """Return the other queues in a queue's cohort tree that borrow any of the resources.
 
-    ``node`` is the quota node of the queue. A queue without a cohort has no such queues.
+    ``node`` is the quota node of the queue. If the queue has no cohort, the list is empty.
     """
     root = node.root
     if not isinstance(root, CohortNode):

@@ -149,7 +149,7 @@ class Queues:
         return self.local_queues.get(f"{workload.namespace}/{workload.queue_name}")
 
     def find_cluster_queue_name(self, workload: WorkloadState) -> tuple[str, bool]:
-        """Return the name of the ClusterQueue to which a Workload's LocalQueue points, and whether it exists.
+        """Return the name of the ClusterQueue of a Workload's LocalQueue, and whether the ClusterQueue exists.
 
         The name is "" if the LocalQueue does not exist or is stopped.
         """
@@ -273,7 +273,7 @@ class Queues:
 def _have_same_requests(a: WorkloadState, b: WorkloadState) -> bool:
     """Return whether two states of a Workload share the objects from which its requests and shape are computed.
 
-    False is also returned for equal but distinct objects, which then only cost another computation.
+    The result is also False for equal but distinct objects, at the cost of another computation.
     """
     # Objects are compared by identity, which is fast. The priority is a number.
     return (

@@ -117,7 +117,7 @@ class QuotaNode:
     def compute_capacity(self, key: FlavorResource) -> int:
         """Return how much could be used, including borrowed quota, if nothing were in use.
 
-        A borrowing limit caps it at the subtree's quota plus the limit.
+        A borrowing limit caps the amount at the subtree's quota plus the limit.
         """
         subtree_quota = self.subtree_quota.get(key, 0)
         if self.parent is None:
@@ -361,9 +361,9 @@ def _sum_capacity_by_resource(node: QuotaNode) -> dict[str, int]:
 
 
 def parse_weight(fair_sharing: FairSharing | None) -> float:
-    """Return the weight that a ClusterQueue or cohort has in fair sharing, 1 if none is set.
+    """Return the weight of a ClusterQueue or cohort in fair sharing, or 1 if no weight is set.
 
-    Raises QuantityError if it is malformed.
+    Raises QuantityError if the weight is malformed.
     """
     if fair_sharing is None or fair_sharing.weight is None:
         return _DEFAULT_WEIGHT

@@ -240,7 +240,7 @@ class AdmissionScheduler:
     def _find_rejection(self, info: WorkloadInfo, queue: QueueSnapshot | None) -> _Rejection | None:
         """Return the reason why a Workload may not be admitted at all, or None if it may.
 
-        ``queue`` is its ClusterQueue, or None if the ClusterQueue is inactive.
+        ``queue`` is the Workload's ClusterQueue, or None if the ClusterQueue is inactive.
         """
         if info.workload.has_check_in(RETRY, REJECTED):
             return _Rejection("The workload has failed admission checks", QuotaReason.PENDING_EVALUATION)
@@ -279,8 +279,8 @@ class AdmissionScheduler:
         """Return whether the search for flavors must start over. Return False if there was no earlier search.
 
         It must start over if quota was released since the earlier search. With the gate
-        FlavorFungibilityPreserveScanProgress, it must also start over if the Workload changed. If the Workload did not
-        change, a search of the previous cycle then continues even if quota was released. Upstream:
+        FlavorFungibilityPreserveScanProgress, it must also start over if the Workload changed. With this gate, the
+        search of the previous cycle continues for an unchanged Workload even if quota was released. Upstream:
         lastAssignmentOutdated.
         """
         progress = info.last_assignment

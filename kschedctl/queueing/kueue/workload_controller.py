@@ -103,8 +103,8 @@ class WorkloadController:
     def _process_pass(self) -> bool:
         """Process changed Workloads once, in the order of their keys, and return whether this changed any of them.
 
-        A Workload that changes during the pass is also processed if its key comes later. Otherwise it is kept for the
-        next pass.
+        A Workload that changes during the pass is also processed if its key comes later. Otherwise, the Workload is
+        kept for the next pass.
         """
         any_changed = False
         heap = sorted(self._take_keys_to_process())  # a sorted list is a heap
@@ -159,7 +159,8 @@ class WorkloadController:
     def _update_queues(self, key: str) -> None:
         """Update the queues and the used quota if a Workload changed since the last call. Upstream: Update.
 
-        Inactive and finished Workloads leave the queues, and released quota is recorded so that others are tried again.
+        Inactive and finished Workloads leave the queues. Released quota is recorded so that other Workloads are tried
+        again.
         """
         old, new = self._seen[key], self._store.workloads[key]
         if old == new:
@@ -236,7 +237,7 @@ class WorkloadController:
     def _deactivate_or_end_backoff(self, workload: WorkloadState) -> bool:
         """Deactivate a Workload that is to be deactivated, evict an inactive one, or end an active Workload's backoff.
 
-        Return whether any of these was needed.
+        Return whether one of these changes was made.
         """
         if not workload.active:
             if workload.is_evicted:
@@ -329,7 +330,8 @@ class WorkloadController:
     ) -> WorkloadState:
         """Update the conditions QuotaReserved and Admitted of a Workload that is not admitted yet.
 
-        Return the updated Workload. If this admits the Workload, an Event is recorded. ``name`` is its ClusterQueue.
+        Return the updated Workload. If the update admits the Workload, an Event is recorded. ``name`` is the name of
+        the Workload's ClusterQueue.
         """
         updated = workload
         if not workload.has_quota:
@@ -377,8 +379,9 @@ class WorkloadController:
     ) -> _Explanation | None:
         """Explain why a Workload has no quota. Return None to leave the condition QuotaReserved unset.
 
-        ``blocker`` explains why a queue admits nothing, if one does. ``queue_name`` is the name of the ClusterQueue, or
-        None if it does not exist. Upstream: resolveGranularUnadmittedQuotaReservedCondition.
+        ``blocker`` explains why a queue admits nothing, or is None if both queues are active. ``queue_name`` is the
+        name of the ClusterQueue, or None if the ClusterQueue does not exist. Upstream:
+        resolveGranularUnadmittedQuotaReservedCondition.
         """
         current = workload.conditions.get(ConditionType.QUOTA_RESERVED)
         if not workload.active:
@@ -401,10 +404,10 @@ class WorkloadController:
     def _explain_wait_in_queue(
         self, workload: WorkloadState, current: WorkloadCondition | None, queue_name: str
     ) -> _Explanation | None:
-        """Explain why the scheduler does not try a Workload in its queue. Return None if it does.
+        """Explain why the scheduler skips a queued Workload. Return None if the Workload is not skipped.
 
-        It does not try a Workload that can never be admitted, nor one of the same shape as a Workload that recently
-        failed. ``current`` is the Workload's condition QuotaReserved.
+        The scheduler skips a Workload that can never be admitted, and a Workload of the same shape as another that
+        recently failed. ``current`` is the Workload's condition QuotaReserved.
         """
         queue = self._queues.pending[queue_name]
         info = self._queues.get_workload_info(workload)

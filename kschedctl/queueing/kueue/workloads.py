@@ -185,7 +185,7 @@ class WorkloadState:
 def read_workload(stored: KueueWorkload, adjusted: tuple[KueuePodSet, ...], priority: int) -> WorkloadState:
     """Read a Workload from the API.
 
-    ``adjusted`` are its pod sets with overhead and default requests filled in, and ``priority`` is its resolved
+    ``adjusted`` are the Workload's pod sets with overhead and default requests filled in. ``priority`` is the resolved
     priority. Raises InputError if a time is malformed, and QuantityError if a quantity is malformed.
     """
     metadata, spec, status = stored.metadata, stored.spec, stored.status
@@ -209,7 +209,7 @@ def read_workload(stored: KueueWorkload, adjusted: tuple[KueuePodSet, ...], prio
 
 
 def _read_admission(stored: KueueWorkload) -> QuotaAdmission | None:
-    """Read the quota that a Workload in the API holds. Return None if it holds none.
+    """Read the quota that a Workload in the API holds. Return None if the Workload has no admission.
 
     An admission that does not state the number of pods covers all pods of the pod set. Raises QuantityError if a
     quantity is malformed.
@@ -312,7 +312,7 @@ def release_quota(workload: WorkloadState, reason: str, message: str, gates: Fea
 def mark_workload_evicted(workload: WorkloadState, reason: str, message: str, now: int) -> WorkloadState:
     """Return the Workload with the condition Evicted, and with its admission checks reset to pending.
 
-    It keeps its quota until the quota is released. Upstream: prepareForEviction.
+    The Workload still holds its quota. Upstream: prepareForEviction.
     """
     workload = workload.with_condition(
         ConditionType.EVICTED, WorkloadCondition(status=True, reason=reason, message=message, since=now)

@@ -154,7 +154,7 @@ def _arrange_sections(
 def _split_off_answer(first: HtmlSection) -> list[HtmlSection]:
     """Split the first section into the answer, which is the texts before the first table, and the remaining blocks.
 
-    Either is left out if it is empty.
+    If one of the two parts is empty, it is left out.
     """
     texts = list(takewhile(lambda block: block[0] in TEXT_BLOCKS, first.blocks))
     answer = HtmlSection("", [_fold_scheduler_message(*block) for block in texts], tone=_find_answer_tone(texts))
@@ -272,7 +272,10 @@ def _build_node_tiles(summary: Summary) -> list[Tile]:
 
 
 def _build_fix_tile(fix: ShortFix) -> Tile:
-    """Build the tile of the best fix. Its drawbacks are shown below it, such as other pods that take the room first."""
+    """Build the tile of the best fix, with its drawbacks below it, such as other pods that take the room first.
+
+    The label says if the fix is not enough or not worth it.
+    """
     drawback = f"but {fix.but}" if fix.but else ""
     label = "not enough" if fix.rival_count else "not worth it" if fix.costs_more_pods else "best fix"
     return Tile(label, printable(fix.summary), detail=printable(drawback))

@@ -180,10 +180,10 @@ NA_PREFERRED_DEAD = Rule(
 
 
 def find_pods_pinned_to_node(context: LintContext) -> Iterator[Problem]:
-    """Find workloads that are pinned to one node.
+    """Find workloads that are pinned to one node by nodeName, or by a hostname in nodeSelector.
 
-    They set nodeName, or they have a hostname in nodeSelector and are neither Pods, Jobs nor CronJobs. For nodeName,
-    the message also names a claim that then stays unbound, if there is one.
+    With a hostname in nodeSelector, Pods, Jobs and CronJobs are left out. For nodeName, the message also names a claim
+    that is never bound because of it, if there is one.
     """
     waiting_classes = {
         storage_class.metadata.name

@@ -64,7 +64,8 @@ _COMMON_LABELS = ((OS, "linux"), (ARCH, "amd64"))
 def find_misspelled_node_labels(context: LintContext) -> Iterator[Problem]:
     """Find node labels in workloads, volumes, StorageClasses and NodePools that look misspelled.
 
-    They are compared with well-known labels. Those in workloads are also compared with the labels of the NodePools.
+    All labels are compared with well-known labels. Labels in workloads are also compared with the labels of the
+    NodePools. Common mistakes in a topologyKey are left out because another rule reports them.
     """
     pool_labels = {key for _, pool in context.list_linted_objects(WrittenNodePool) for key in pool.labels}
     for workload in context.workloads:

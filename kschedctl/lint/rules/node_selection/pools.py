@@ -34,8 +34,8 @@ HEALTHY_STATUS = {
 def find_pods_without_node_pool(context: LintContext) -> Iterator[Problem]:
     """Find workloads that select nodes of NodePools although no NodePool can create a node for them.
 
-    DaemonSets are left out, as they run on the nodes that exist. So are workloads that may use an existing node of the
-    cluster, if there is one.
+    DaemonSets are left out, as they run on the nodes that exist. Workloads that may use an existing node of the cluster
+    are left out as well.
     """
     pools = context.list_linted_objects(WrittenNodePool)
     if not pools:

@@ -105,8 +105,8 @@ PC_MULTIPLE_GLOBAL_DEFAULT = Rule(
 def find_highest_global_default(context: LintContext) -> Iterator[Problem]:
     """Find global default PriorityClasses whose value no other class exceeds.
 
-    The system's classes do not count, nor do other global defaults, which would be as high for the same reason. A
-    default of at most 0 is accepted if all other classes are below 0, because such classes are for placeholder pods.
+    The system's classes and other global defaults do not count. A default of at most 0 is accepted if all other classes
+    are below 0, because such classes are for placeholder pods.
     """
     user_classes = [
         item for item in context.list_all_items(PriorityClass) if not item.subject.name.startswith(RESERVED_PREFIX)
@@ -171,7 +171,7 @@ PC_DUPLICATE_VALUE = Rule(
 
 
 def find_classes_without_description(context: LintContext) -> Iterator[Problem]:
-    """Find PriorityClasses without a description.
+    """Find PriorityClasses without a description, except for the classes of the system.
 
     Finds nothing in a cluster in which no class has a description, as snapshots may leave descriptions out.
     """
@@ -257,7 +257,7 @@ def _suggest_priority_class(name: str, known_names: Collection[str]) -> str:
 
 
 def find_workloads_without_priority_class(context: LintContext) -> Iterator[Problem]:
-    """Find serving workloads without a PriorityClass in namespaces where others have a class above 0.
+    """Find serving workloads without a PriorityClass in namespaces where other workloads or pods have a class above 0.
 
     Finds nothing if there is a global default, or if not all classes are known.
     """

@@ -182,7 +182,7 @@ PC_DAEMONSET_LOW = Rule(
 
 
 def find_claims_shared_with_lower_priority(context: LintContext) -> Iterator[Problem]:
-    """Find ReadWriteOnce and ReadWriteOncePod claims that a workload shares with one of lower priority.
+    """Find ReadWriteOnce and ReadWriteOncePod claims that a workload shares with a workload of lower priority.
 
     The claim is reported at each workload with a higher priority than the lowest.
     """

@@ -184,7 +184,7 @@ def _describe_wrong_unit(name: str, text: str | int | float, amounts: Resources)
     """Describe why the unit of the amount ``text`` looks wrong, or return "" if the amount is plausible.
 
     ``name`` is the resource. ``amounts`` are all requests or limits of the container: many cores are plausible together
-    with much memory. If one of them is invalid, nothing is judged.
+    with much memory. Returns "" as well if one of these amounts is invalid.
     """
     try:
         quantities = parse_quantities(amounts)

@@ -225,8 +225,9 @@ def _build_created_pod(workload: Workload, namespace: str) -> JsonObject | None:
 def _add_claim_volumes(spec: JsonObject, name: str, document: JsonObject) -> JsonObject:
     """Return the spec of a StatefulSet's first pod, with a volume for each volume claim template of the document.
 
-    As in the StatefulSet controller (updateStorage in pkg/controller/statefulset/stateful_set_utils.go), these replace
-    the template's volumes of the same name. Other workloads have no such templates, so their spec is unchanged.
+    As in the StatefulSet controller (updateStorage in pkg/controller/statefulset/stateful_set_utils.go), the added
+    volumes replace the template's volumes of the same name. Other workloads have no such templates, so their spec is
+    unchanged.
     """
     claim_templates = objects_at(document, "spec", "volumeClaimTemplates")
     if not claim_templates:

@@ -97,7 +97,7 @@ def _describe_lower_maximum(context: LintContext, required: _RequiredAmount) -> 
     """Describe a maximum in the namespace's LimitRanges that is below the amount.
 
     A default amount is not compared with the maximum of its own item, as the API server rejects such LimitRanges.
-    Returns "" if no maximum is below.
+    Returns "" if no maximum is below the amount.
     """
     subject, item = required.subject, required.item
     is_default = required.field in DEFAULT_FIELDS
@@ -119,7 +119,7 @@ def _describe_lower_maximum(context: LintContext, required: _RequiredAmount) -> 
 def _describe_lower_quota(context: LintContext, required: _RequiredAmount) -> str:
     """Describe a ResourceQuota of the namespace whose total is below the amount.
 
-    Quotas with scopes are ignored. Returns "" if no total is below.
+    Quotas with scopes are ignored. Returns "" if no total is below the amount.
     """
     for other, quota in context.list_linted_objects(ResourceQuota):
         has_scopes = quota.spec.scopes or quota.spec.scope_selector.match_expressions

@@ -257,7 +257,7 @@ def _format_requesters(workloads: list[Workload]) -> str:
 
 
 def _get_pod_usage(workload: Workload, name: str) -> Quantity | None:
-    """Return how much of the quota resource ``name`` one pod of a workload uses, or None if it uses none of it.
+    """Return how much of the quota resource ``name`` one pod of a workload uses, or None if the pod does not use it.
 
     Missing requests default to the limits.
     """
@@ -374,7 +374,8 @@ def _find_limit_range_breaches_of_pods(workload: Workload, items: _LimitRangeIte
 def _add_default_amounts(container: Container, items: _LimitRangeItems) -> Container:
     """Return the container with default requests and limits.
 
-    A request that is not written defaults to the written limit. Then LimitRanges fill in missing amounts of both.
+    A request that is not written defaults to the written limit. Requests and limits that are still missing are taken
+    from the LimitRanges.
     """
     limits = dict(container.resources.limits)
     requests = {**container.resources.limits, **container.resources.requests}

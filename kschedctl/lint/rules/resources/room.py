@@ -166,8 +166,8 @@ def _explain_misfit(context: LintContext, requests: Amounts, eligible: Bools) ->
 def find_workloads_without_contiguous_room(context: LintContext) -> Iterator[Problem]:
     """Find workloads that lack pods although enough is free on their nodes in total, but on no single node.
 
-    Workloads that would fit on none of their nodes even if it was empty are left out. A replay confirms that the
-    scheduler rejects every eligible node for lack of resources.
+    Workloads that would not fit even on an empty node are left out. A replay confirms that the scheduler rejects every
+    eligible node for lack of resources.
     """
     facts = context.facts
     for workload in context.workloads:
@@ -208,8 +208,9 @@ RQ_FRAGMENTED = Rule(
 def find_daemon_sets_without_room(context: LintContext) -> Iterator[Problem]:
     """Find DaemonSets that fit on some of their nodes only if they preempt other pods.
 
-    Nodes that already run a pod of the DaemonSet are skipped if the DaemonSet was read from the cluster. They are
-    checked if it comes from a manifest, which may change the requests of the running pods.
+    If the DaemonSet was read from the cluster, nodes that already run one of its pods are skipped. If the DaemonSet
+    comes from a manifest, such nodes are checked as well, because the manifest may change the requests of the running
+    pods.
     """
     facts = context.facts
     for daemon_set in context.workloads:
@@ -259,7 +260,7 @@ def _sum_workload_requests_per_node(context: LintContext, workload: Workload) ->
 def find_nodes_at_pod_limit(context: LintContext) -> Iterator[Problem]:
     """Find nodes that have reached their pod limit with much cpu and memory left.
 
-    They are reported as one problem, at the first node.
+    All such nodes are reported as one problem, at the first node.
     """
     view, free = context.facts.view, context.facts.free_amounts
     pods_column = view.resources[PODS]
@@ -366,8 +367,8 @@ def _iter_workloads_without_room(
 
     A workload comes with its number of running pods and the result of placing the additional pods. Workloads of the
     cluster that a linted autoscaler scales are included. Workloads that lack room for other reasons than their requests
-    are left out. So are workloads whose pods cannot start because a class does not exist: other rules report them, and
-    none of their replicas fits.
+    are left out. Workloads whose pods cannot start because a class does not exist are left out as well, because other
+    rules report them.
     """
     facts = context.facts
     running_counts: dict[Workload, int] = {}
@@ -392,7 +393,8 @@ def _iter_workloads_without_room(
 def _needs_missing_class(context: LintContext, workload: Workload) -> bool:
     """Return whether none of the workload's pods can start, since a class of the pods or their volumes does not exist.
 
-    This is a PriorityClass, RuntimeClass or StorageClass. Classes that were not fully read do not count as missing.
+    The class is a PriorityClass, RuntimeClass or StorageClass. Classes that were not fully read do not count as
+    missing.
     """
     priority_class = workload.spec.priority_class_name
     if priority_class and priority_class not in context.priority_classes and context.are_priority_classes_known():

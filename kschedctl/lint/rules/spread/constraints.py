@@ -103,8 +103,8 @@ TS_SELECTOR_NOT_SELF = Rule(
 def _iter_selectors_not_matching_own_pods(context: LintContext) -> Iterator[tuple[Workload, Path, Selector]]:
     """Yield each spread constraint's selector that does not match the workload's own pods.
 
-    It comes with the workload and the path of the constraint. Missing and invalid selectors are left out, and so are
-    workloads whose labels are not known.
+    Each selector comes with the workload and the path of the constraint. Missing and invalid selectors are left out,
+    and so are workloads whose labels are not known.
     """
     for workload, path, constraint in iter_spread_constraints(context.workloads):
         selector = compile_selector(constraint.label_selector)
@@ -139,7 +139,7 @@ TS_CROSS_NAMESPACE = Rule(
 def _find_matches_in_other_namespaces(context: LintContext, workload: Workload, selector: Selector) -> list[Workload]:
     """Return the workloads of other namespaces that a selector matches.
 
-    Returns [] if it matches a workload in the constraint's own namespace.
+    Returns [] if the selector matches a workload in the constraint's own namespace.
     """
     if context.select_workloads(workload.namespace, selector):
         return []
@@ -293,7 +293,7 @@ TS_MLK_WITHOUT_SELECTOR = Rule(
 def find_constraints_without_template_hash(context: LintContext) -> Iterator[Problem]:
     """Find hard spread constraints of Deployments whose matchLabelKeys lack pod-template-hash.
 
-    Without it, pods of the old ReplicaSet are counted during a rollout. Deployments with a single replica or with
+    Without this key, pods of the old ReplicaSet are counted during a rollout. Deployments with a single replica or with
     strategy Recreate are left out.
     """
     for workload, path, constraint in iter_spread_constraints(context.workloads):

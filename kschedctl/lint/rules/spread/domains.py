@@ -365,7 +365,8 @@ TS_DOMAIN_WITHOUT_ROOM = Rule(
 def _describe_limiting_domain(context: LintContext, spread: HardSpread, rows: list[Row], replicas: int) -> str:
     """Describe how many of the replicas find a node, and which domain got the fewest and thereby limits the others.
 
-    ``rows`` are the rows of the nodes on which replicas were placed. Returns "" if the constraint limits no domain.
+    ``rows`` are the rows of the nodes on which replicas were placed. Returns "" if the constraint limits no domain, or
+    if it counts fewer domains than minDomains.
     """
     # The domains that the constraint counts, as codes, and the number of replicas in each of them
     labels = context.facts.view.nodes.label(spread.key)
@@ -398,8 +399,8 @@ def _do_all_fit_without_constraints(facts: ClusterFacts, workload: Workload, rep
 def _may_domains_lack_room(context: LintContext, spreads: list[HardSpread], replicas: int) -> bool:
     """Return whether replicas may stay Pending, judged by their requests alone, without a replay.
 
-    Without movable pods, most clusters have so much room that no replay is needed. Other limits, such as those of pod
-    affinity, host ports and constraints that conflict, always need one.
+    Without movable pods, most clusters have so much room that no replay is needed. The result is always True if pod
+    affinity, host ports or conflicting constraints may limit the replicas, because only a replay can judge these.
     """
     workload = spreads[0].workload
     affinity = workload.spec.affinity

@@ -28,7 +28,8 @@ _encode = msgspec.json.Encoder().encode
 def find_nodes_without_default_spread(context: LintContext) -> Iterator[Problem]:
     """Find nodes with neither a hostname nor a zone label, which the default spread does not score.
 
-    They are reported as one problem, at the first node. Finds nothing if all workloads have constraints of their own.
+    All such nodes are reported as one problem, at the first node. Finds nothing if all workloads have constraints of
+    their own.
     """
     facts = context.facts
     unlabelled = ~(facts.get_nodes_with_label(HOSTNAME) | facts.get_nodes_with_label(ZONE))
@@ -194,7 +195,8 @@ def _select_workloads_with_distinct_constraints(workloads: list[Workload], *, by
 def find_exceeded_skews(context: LintContext) -> Iterator[Problem]:
     """Find hard spread constraints whose maxSkew the running pods exceed.
 
-    Constraints with matchLabelKeys are left out, as the pods of each revision are counted separately.
+    Constraints with matchLabelKeys are left out, as the pods of each revision are counted separately. Constraints with
+    an empty selector are left out because other rules report them.
     """
     for spread in iter_hard_spread_constraints(context):
         selector = compile_selector(spread.constraint.label_selector)

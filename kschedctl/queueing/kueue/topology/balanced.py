@@ -53,7 +53,7 @@ def place_slices_evenly(
     """Distribute the slices evenly over as few domains as necessary, or return None if this is impossible.
 
     The domains are siblings at the requested level or, if slices share a domain of a lower level, children of such
-    siblings. Each of them gets at least as many slices as the threshold of the best siblings.
+    siblings. Each chosen domain gets at least as many slices as the threshold of the best siblings.
     """
     best = _find_best_sibling_domains(capacities, request, gates)
     if best is None:

@@ -125,8 +125,8 @@ class TopologySnapshot:
     def change_usage(self, domains: Sequence[DomainRequests], sign: int) -> None:
         """Add pods' requests to the usage of their domains, or subtract them if ``sign`` is -1.
 
-        Domains outside the topology are ignored. ``domains`` must not change afterwards, because its sums are cached by
-        its identity.
+        Domains outside the topology are ignored. ``domains`` must not change afterwards, because the sums are cached by
+        the identity of the sequence.
         """
         columns = self._columns.get(id(domains))
         if columns is None:
@@ -428,7 +428,7 @@ class TopologySnapshot:
             without_reason = without_reason & ~is_short
 
     def _get_node_matches(self, spec: PodSpec) -> _NodeMatches:
-        """Return which leaves a pod may use, their affinity scores, and why others are excluded.
+        """Return which leaves a pod may use, their affinity scores, and why the other leaves are excluded.
 
         Pods with the same constraints share a cached result.
         """

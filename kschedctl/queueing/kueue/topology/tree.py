@@ -353,8 +353,8 @@ class DomainCapacities:
 def count_fitting_pods(requests: Mapping[str, int], capacity: Mapping[str, Counts], size: int) -> Counts:
     """Return how many pods with these requests fit into each of ``size`` domains, as an array (domains,).
 
-    ``capacity`` has the free amounts by resource. No pod fits if a requested resource is missing, or if the pods
-    request nothing.
+    ``capacity`` has the free amounts by resource. No pod fits if a requested resource is missing, or if ``requests`` is
+    empty.
     """
     if not requests:
         return np.zeros(size, dtype=np.int64)
