@@ -19,8 +19,10 @@ from kschedctl.text.counts import counted
 WARNING_SHARE = 0.01
 """The share of double-booked pods up to which a result is a warning."""
 
-RACES_LEGEND = "double-booked: pods bound to a node that is already full, so that its kubelet rejects them; "
+RACES_LEGEND = (
+    "double-booked: pods bound to a node that is already full, so that its kubelet rejects them; "
     "adaptive: 30s for up to 1,000 nodes, and more for larger clusters"
+)
 """The legend of the table with a row for each expiry."""
 
 EXPIRY_LEGEND = (
