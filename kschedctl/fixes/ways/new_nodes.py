@@ -291,7 +291,7 @@ def _describe_added_nodes(
         return f"add {nodes_text} with {sizes_text}, but check the resource name and the device plugin first"
     text = f"add {nodes_text} like {model.metadata.name}"
     if has_rare_devices:
-        return f"{text}, which has devices that most nodes of pool {pool} lack"
+        return f"{text} (most nodes of pool {pool} lack its devices)"
     if pool:
         text += f" (pool {pool})"
     if sizes_text:

@@ -290,7 +290,7 @@ SC_MISSPELT = Rule(
     WARNING,
     for_each_workload(find_misspelled_schedulers),
     summary="A schedulerName that looks misspelled",
-    why="No scheduler handles the pods: they stay Pending without a single event.",
+    why="If it is misspelled, no scheduler handles the pods: they stay Pending without a single event.",
     fix="Correct schedulerName, or remove it",
     source=doc.SCHEDULERS,
 )

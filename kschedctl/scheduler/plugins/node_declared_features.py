@@ -40,7 +40,7 @@ RESTART_ALL, HOST_NETWORK = "RestartAllContainersOnContainerExits", "UserNamespa
 MOUNT_OPTIONS = "VolumeBindMountOptions"
 """Needed by pods with bindMountOptions. These are not read, because without the gate (alpha in 1.37) no pod has any."""
 REASON = ByVersion(
-    "reason if a node does not declare a required feature",
+    "rejection reason when a node does not declare a required feature",
     (
         ("", "node declared features check failed - unsatisfied requirements: {}"),
         ("1.36", "node(s) didn't match Pod's required features"),

@@ -50,7 +50,7 @@ from kschedctl.snapshot.pod_info import PodInfo
 
 REASON_DISK = "node(s) had no available disk"
 REASON_READ_WRITE_ONCE_POD = ByVersion(
-    "reason if another pod uses the ReadWriteOncePod claim",
+    "rejection reason when another pod already uses the ReadWriteOncePod claim",
     (
         ("", "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode"),
         (

@@ -210,7 +210,7 @@ def test_device_of_one_node_is_not_expected_in_its_pool() -> None:
         for each in list_offered_fixes(*pool, holder, build_requesting_pod(**{GPU: "1"}))
         if each.kinds == ("AddNode",)
     ]
-    assert adds == ["Add a node like n3, which has devices that most nodes of pool general lack"]
+    assert adds == ["Add a node like n3 (most nodes of pool general lack its devices)"]
 
 
 def test_files_on_a_missing_host_are_not_abandoned() -> None:

@@ -369,11 +369,11 @@ def _build_stranded_room_finding(
     nodes_text = f"{node_count:,} of {counted(pool.nodes, 'node')}" if pool.nodes > 1 else "its only node"
     lacks_resources = not reasons or any(reason.startswith(("Insufficient ", "Too many pods")) for reason in reasons)
     if lacks_resources:
-        no_pod_fits = f"no pod that is pending or usually runs there fits ({', '.join(reasons)})"
+        no_pod_fits = f"no pod that is pending or usually runs in this pool fits ({', '.join(reasons)})"
         message = f"{free} {verb} stranded on {nodes_text}: {no_pod_fits}"
         fix = _advise_on_short_resources(reasons)
     else:
-        no_pod_may_go = f"no pod that is pending or usually runs there may go ({', '.join(reasons)})"
+        no_pod_may_go = f"no pod that is pending or usually runs in this pool may go ({', '.join(reasons)})"
         message = f"{free} {verb} on {nodes_text}, where {no_pod_may_go}"
         fix = FIX_OTHER_REASON + (OR_REMOVE if pool.pool in facts.removable_if_stranded else "")
     return STRANDED.build_finding(_format_pool_object(pool.pool), message, fix, severity=severity)

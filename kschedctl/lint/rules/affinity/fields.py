@@ -263,7 +263,8 @@ AF_ANTI_MANY_REPLICAS = Rule(
     WARNING,
     find_too_many_anti_affine_replicas,
     summary="Required anti-affinity across zones or regions with many replicas",
-    why="Each domain takes one replica, and the surplus replicas stay Pending. Reported if the replicas need at "
+    why="Each domain takes at most one replica, and the "
+    "surplus replicas stay Pending. Reported if the replicas need at "
     "least five zones or two regions. If a cluster is given, af-anti-replicas-over-domains counts its domains.",
     fix="Use kubernetes.io/hostname, or topologySpreadConstraints with maxSkew 1 over the zones",
     source=f"{doc.AFFINITY}; https://github.com/kubernetes/kubernetes/issues/116891",

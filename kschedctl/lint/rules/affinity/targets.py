@@ -283,7 +283,8 @@ AF_ANTI_REPLICAS_OVER_DOMAINS = Rule(
     ERROR,
     find_more_replicas_than_domains,
     summary="Required anti-affinity with more replicas than domains",
-    why="Each domain takes one replica, and the surplus replicas stay Pending. Verified by replay: with one replica "
+    why="Each domain takes at most one replica, and the "
+    "surplus replicas stay Pending. Verified by replay: with one replica "
     "in each domain, no further replica fits.",
     fix="Lower replicas, add nodes, or use preferred anti-affinity or topologySpreadConstraints",
     source=f"{doc.AFFINITY}; https://github.com/kubernetes/kubernetes/issues/116891",

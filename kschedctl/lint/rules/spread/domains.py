@@ -179,8 +179,8 @@ TS_MIN_DOMAINS_UNSATISFIABLE = Rule(
     ERROR,
     find_unreachable_min_domains,
     summary="minDomains above the number of domains",
-    why="With fewer domains than minDomains, the global minimum counts as 0: each domain takes maxSkew pods, and the "
-    "surplus replicas stay Pending. Verified by replay.",
+    why="With fewer domains than minDomains, the global minimum counts as 0: each domain takes at most maxSkew pods, "
+    "and the surplus replicas stay Pending. Verified by replay.",
     fix="Lower minDomains, or add nodes in more domains",
     source=doc.SPREAD,
     needs_cluster=True,
@@ -210,7 +210,7 @@ TS_TAINTED_DOMAINS = Rule(
     find_domains_blocked_by_taints,
     summary="Spread constraint that counts domains of tainted or cordoned nodes as empty",
     why="By default (nodeTaintsPolicy: Ignore), domains that the pods cannot use keep the global minimum at 0. Each "
-    "usable domain takes maxSkew pods, and the surplus replicas stay Pending. Verified by replay.",
+    "usable domain takes at most maxSkew pods, and the surplus replicas stay Pending. Verified by replay.",
     fix="Set nodeTaintsPolicy: Honor",
     source=f"{doc.SPREAD}; https://github.com/kubernetes/kubernetes/issues/116118",
     needs_cluster=True,
@@ -237,8 +237,8 @@ TS_AFFINITY_POLICY = Rule(
     WARNING,
     find_domains_outside_affinity,
     summary="nodeAffinityPolicy: Ignore, which counts domains that the pods cannot use",
-    why="Domains outside the pods' node affinity keep the global minimum at 0. Each usable domain takes maxSkew "
-    "pods, and the surplus replicas stay Pending. Verified by replay.",
+    why="Domains outside the pods' node affinity keep the global minimum at 0. Each usable domain takes at most "
+    "maxSkew pods, and the surplus replicas stay Pending. Verified by replay.",
     fix="Remove nodeAffinityPolicy: Ignore",
     source=doc.SPREAD,
     needs_cluster=True,
