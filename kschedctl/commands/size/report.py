@@ -163,8 +163,8 @@ class NodeSizing(Report, frozen=True):
             return ""
         bound = counted(int(self.bound), "node") if self.price is None else f"{format_price(self.bound)} an hour"
         pods = counted(self.bound_pods, "pod")
-        subject = f"The requests of all {pods}" if self.bound_pods == self.pods else f"The requests of the other {pods}"
-        return f". {subject} alone need at least {bound}"
+        subject = f"all {pods}" if self.bound_pods == self.pods else f"the other {pods}"
+        return f". By their requests alone, {subject} need at least {bound}"
 
     @property
     def leaves_out_placeable_pods(self) -> bool:
