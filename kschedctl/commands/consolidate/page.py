@@ -39,7 +39,7 @@ def build_page(report: NodeConsolidation, style: Style) -> Page:
         *([paragraph(Marked(EMPTIEST_FIRST, Tone.FAINT))] if report.ignores_prices else ()),
         *_build_staying_nodes_table(report, style),
         *(section("Nodes that were not tried", Bullets(left_out)) if left_out else ()),
-        *build_struct_table(report.requested, style, title="Requests as % of what ready worker nodes can allocate"),
+        *build_struct_table(report.requested, style, title="Requests as % of allocatable (ready worker nodes)"),
         *build_struct_table(report.zones, style, title="Pods without a node if a zone is lost"),
         *build_pools_before_and_after(report.pools, style, report.fitting),
         *([paragraph(Marked(ZONES_NOT_EXAMINED, Tone.FAINT))] if report.removable and not report.zones else ()),

@@ -154,9 +154,7 @@ def _build_counting_note(report: Failures) -> Page:
     if any(failure.lost for failure in report.failures):
         texts.append("lost for good: pods that no controller recreates")
     if any(failure.late for failure in report.failures):
-        texts.append(
-            "restart late: displaced pods that fit elsewhere, but are recreated only once the lost nodes are deleted"
-        )
+        texts.append("restart late: displaced pods that get a node, but run again only once the lost nodes are deleted")
     if any(failure.ending for failure in report.failures):
         texts.append("not counted: DaemonSet, static and terminating pods")
     return (paragraph(Marked("; ".join(texts), Tone.FAINT)),)
