@@ -258,8 +258,8 @@ class ContainerCommand(msgspec.Struct, frozen=True):
 
         The image's name only has to begin with the name of the program.
         """
-        repository, _ = self._split_image_name_and_tag()
-        if repository.startswith(program):
+        image_name, _ = self._split_image_name_and_tag()
+        if image_name.startswith(program):
             return True
         return bool(self.words) and self.words[0].rpartition("/")[2] == program
 

@@ -172,10 +172,11 @@ def _iter_label_columns(cycle: Cycle) -> Iterator[Ints]:
 
 
 def _rank_rows_by_free_room(cycle: Cycle, rows: Ints) -> list[int]:
-    """Return roughly MOST_NODES_OF_TRIAL of the rows (K,) of a group, the nodes nearest to having room first.
+    """Choose the rows (K,) of a group on which a change is tried, in the order in which they are tried.
 
-    The first rows are those with the largest free amount of each requested resource, and the group's first row. The
-    MOST_NODES_OF_TRIAL nearest rows follow. If the pod requests nothing, the order is unchanged.
+    The rows with the most free of each requested resource come first, and then the group's first row. Up to
+    MOST_NODES_OF_TRIAL rows follow, those that are closest to having room first. If the pod requests nothing, these are
+    just the first MOST_NODES_OF_TRIAL rows.
     """
     view = cycle.view
     amounts_by_column = {

@@ -320,7 +320,10 @@ class RemedySearch:
         )
 
     def _has_reached_limit(self) -> bool:
-        """Return whether the trials or the time is used up. If so, set `is_exhaustive` to False."""
+        """Return whether the trials or the time is used up.
+
+        Set `timed_out`, and set `is_exhaustive` to False if either is used up.
+        """
         nodes = len(self.trials.scheduler.view.nodes)
         most_trials = min(MOST_TRIALS, count_affordable_replays(SEARCH_BUDGET, nodes))
         self.timed_out = time.monotonic() > self.deadline

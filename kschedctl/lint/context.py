@@ -379,8 +379,8 @@ class LintContext:
     def priority_classes(self) -> dict[str, api.PriorityClass]:
         """The PriorityClasses by name, including the system's classes."""
         return {
-            system_class.metadata.name: system_class
-            for system_class in (*SYSTEM_CLASSES, *self.list_all_objects(api.PriorityClass))
+            priority_class.metadata.name: priority_class
+            for priority_class in (*SYSTEM_CLASSES, *self.list_all_objects(api.PriorityClass))
         }
 
     def get_priority(self, workload: Workload) -> int:

@@ -474,9 +474,9 @@ def _list_warnings_to_show(summary: Summary) -> list[str]:
 
 
 def _iter_fix_parts(summary: Summary) -> Iterator[BriefText]:
-    """Yield the first fix, its edits of the manifest, and its commands or their number. Yield nothing without fixes.
+    """Yield the first fix, its edits of the manifest, its commands or their number, and the number of further fixes.
 
-    The number of further fixes comes last. If the fixes are parts of one plan, all of them are yielded instead.
+    If the fixes are the steps of one plan, yield every fix, without commands. Yield nothing if there are no fixes.
     """
     if not summary.fixes:
         return

@@ -438,7 +438,7 @@ class FitProver:
         return fits
 
     def _find_nodes_in_view(self, kind: PodKind) -> Bools:
-        """Return a mask (N,) of the remaining nodes of the simulation on which the kind fitted before the loss."""
+        """Return a mask (N,) of the remaining nodes on which pods of the kind fit in the cluster before the loss."""
         assert kind.fits is not None
         mask = self._masks_in_view.get(id(kind.fits))  # kinds with equal masks share them
         if mask is None:

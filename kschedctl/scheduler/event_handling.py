@@ -241,7 +241,8 @@ class EventHandlers:
     def _build_placed_update(self, action: ActionType) -> ClusterEvent:
         """Build the event for an update of a pod on a node.
 
-        Some versions report such an update as a general one, which reaches all plugins that registered for some update.
+        In some versions the event is a general update, which reaches each plugin that registered for any kind of pod
+        update. There, a scale-down is always general, and other updates are so with the gate SchedulerQueueingHints.
         """
         reports_general_updates = REPORTED_AS_ANY_UPDATE.at(self.gates.release)
         is_always_general = action is ActionType.UPDATE_POD_SCALE_DOWN

@@ -116,10 +116,9 @@ class StateNode:
 
     @cached_property
     def taints(self) -> tuple[Taint, ...]:
-        """The node's taints.
+        """The taints of the node, or those of its NodeClaim if it has not registered yet.
 
-        Before the node is initialized, startup taints and other temporary taints are left out. Before it has
-        registered, the taints of its NodeClaim count.
+        Until a node with a NodeClaim is initialized, its startup taints and known ephemeral taints are left out.
         """
         claim = self.claim
         if claim is None:

@@ -163,9 +163,9 @@ def capacity(
 
 
 def _add_quota_room(shared: PodShapes, capacities: Sequence[ShapeCapacity]) -> Sequence[ShapeCapacity]:
-    """Add the number of pods that Kueue admits to each shape that Kueue manages.
+    """Add to each shape that Kueue manages how many of its pods Kueue would admit. Other shapes are returned unchanged.
 
-    Other shapes are returned unchanged.
+    A shape then counts as evicting pods only if Kueue admits more pods than fit.
     """
     if not shared.workloads:
         return capacities

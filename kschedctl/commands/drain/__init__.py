@@ -366,9 +366,9 @@ def _report_displaced_workloads(shared: _CordonedNodes, pods: Sequence[Pod]) -> 
 
 
 def _build_report_basis(node_drain: NodeDrain) -> ClusterBasis:
-    """Build the report fields about what was not read or is not replayed.
+    """Build the report fields about data that was not read and checks that are not replayed.
 
-    These include unknowns about admission, since evicted pods have to be created again.
+    Evicted pods have to be created again, so these fields also cover the admission of their replacements.
     """
     simulation = node_drain.simulation
     recreated_pods = [simulation.view.pods.objects[position] for position in (*node_drain.outcomes, *node_drain.denied)]

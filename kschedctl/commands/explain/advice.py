@@ -146,10 +146,11 @@ KEEP_APART_LESS = "KeepApartLess"
 
 
 def _advise_on_unschedulable_pod(report: Explanation, pod: Pod, scheduler: Scheduler) -> Iterator[Advice]:
-    """Yield advice for an unschedulable pod: on a deadlock between gangs, else on preemption, else on the causes.
+    """Yield advice for an unschedulable pod of a single topic, the first that applies.
 
-    Advice on preemption needs terminating victims, or victims that kube-scheduler would choose. If a DaemonSet's pod
-    can preempt no pod because all have a higher or the same priority, the first advice is to raise its priority.
+    The topics are a deadlock between gangs, terminating victims, victims that kube-scheduler would choose, and finally
+    a shared claim together with the other causes. If a DaemonSet's pod can preempt no pod because all have a higher or
+    the same priority, the advice to raise its priority comes before.
     """
     preemption = report.preemption
     if preemption is not None and preemption.no_lower_priority and find_owner(pod).kind == "DaemonSet":

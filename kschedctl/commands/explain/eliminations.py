@@ -203,7 +203,7 @@ def find_causes(obstacles: Sequence[Obstacle], cycle: Cycle) -> tuple[Cause, ...
     candidate_count = 0 if all_are_out_of_reach else int(eligible.sum())
     full_nodes = _find_full_nodes(obstacles, nodes)
     causes = [_build_cause(reason, cycle, candidate_count, closeness, full_nodes) for reason in chosen]
-    if all_are_out_of_reach and (conflict := find_label_conflict(chosen, cycle)):
+    if all_are_out_of_reach and (conflict := describe_label_conflict(chosen, cycle)):
         causes[0] = replace(causes[0], conflict=conflict)
     return tuple(causes)
 
@@ -446,7 +446,7 @@ def _choose_typical_node(
     return int(equally_close_rows[first_index_of_best_value])
 
 
-def find_label_conflict(reasons: Sequence[Reason], cycle: Cycle) -> str:
+def describe_label_conflict(reasons: Sequence[Reason], cycle: Cycle) -> str:
     """Describe two demands of the pod that require different values of the same label.
 
     Return an empty string if no demands conflict.

@@ -252,9 +252,10 @@ def _add_creation_failures(target: TargetPod, report: Explanation) -> Explanatio
 
 
 def _add_objects_waiting_for_queues(target: TargetPod, report: Explanation) -> Explanation:
-    """Add the objects that wait for a queue.
+    """Add the objects that wait for admission to a queue, such as Kueue's Workloads.
 
-    If a queue does not admit one of them, the verdict on a fitting pod becomes NotCreated.
+    If one of them is not admitted and the verdict is that the pod fits, the verdict becomes NotCreated, and the
+    headline is that of the first object.
     """
     report = replace(report, waiting_elsewhere=target.waiting_elsewhere)
     if not has_unadmitted(target.waiting_elsewhere) or report.verdict not in FINE:

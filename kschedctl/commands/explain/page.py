@@ -365,7 +365,7 @@ class _RefusalTexts(NamedTuple):
 
 
 def _stack_refusals(texts: _RefusalTexts) -> Stack:
-    """Stack the facts and further plugins below the first plugin's name, one fact on each line."""
+    """Stack the facts below the first plugin's name, one on each line. The last line also names the further plugins."""
     *facts, last_fact = texts.facts or ("",)
     if last_fact and texts.also_clause:
         last_line = f"{last_fact} ({texts.also_clause})"

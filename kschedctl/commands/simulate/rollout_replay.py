@@ -453,8 +453,8 @@ def _compare_placement(
     """Compare the replay of a pod with the node at `row`, to which the pod really went.
 
     `row` is NO_ROW if the cluster does not have that node. Nothing is compared if another scheduler placed the pod or
-    if the cycle failed with an error. If the replay searches all nodes, a node behind the best ones may still be the
-    best of those that kube-scheduler looked at. Then the outcome says so.
+    if the cycle failed with an error. If the replay searched all nodes, kube-scheduler may have searched only some of
+    them. A node that is the best of such a part then counts as BEST_OF_A_PART.
     """
     cycle = tried.cycle
     served_names = following.scheduler.configuration.profiles

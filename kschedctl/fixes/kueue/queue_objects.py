@@ -29,11 +29,11 @@ _NEARNESS = 0.75
 
 
 def search_queue_corrections(trials: AdmissionTrials) -> Iterator[tuple[AdmissionProposal, AdmissionTrial | None]]:
-    """Yield proposals to create, correct or resume the queues and flavors that the Workload needs, with their trials.
+    """Yield proposals to create, correct or resume the queues and flavors that the Workload needs, each with its trial.
 
-    Only the first missing object is corrected: the LocalQueue, the ClusterQueue, or flavors. If both queues exist,
-    stopped queues are resumed as well. A correction is yielded only if the Workload is then admitted. Advice that needs
-    values from the user is always yielded, without a trial.
+    A proposal that needs values from the user comes without a trial. Any other is yielded only if its trial admits the
+    Workload. Only the first missing object is corrected: the LocalQueue, the ClusterQueue, or flavors. If both queues
+    exist, stopped queues are resumed as well.
     """
     if not trials.workload.spec.queue_name:
         return

@@ -416,11 +416,10 @@ class PlacementResult(NamedTuple):
 
 
 def place_additional_pods(facts: ClusterFacts, pod_counts: Mapping[Workload, int]) -> dict[Workload, PlacementResult]:
-    """Place the given number of additional pods of each workload, each workload in a separate simulation.
+    """Place the given number of additional pods of each workload, at most `MAX_PLACED`. Each workload is placed alone.
 
-    At most `MAX_PLACED` pods of a workload are placed. Volumes, claims and gates are left out, because the objects that
-    they refer to may be created together with the workload. Workloads are missing from the result if no profile
-    schedules them, or if their placement depends on missing data.
+    The pods are placed without their volumes, claims and gates, because the objects that these refer to may be created
+    together with the workload. Workloads that no profile schedules are missing from the result.
     """
     workloads = [workload for workload in pod_counts if facts.find_framework(workload) is not None]
     if not workloads:

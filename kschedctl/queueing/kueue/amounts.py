@@ -93,11 +93,11 @@ def convert_to_requests(quantities: Mapping[str, Quantity]) -> Requests:
 
 def sort_by_hash(amounts: Mapping[str, int]) -> Requests:
     """Sort amounts by the FNV-1a hashes of their resources' names, the order in which Kueue iterates over them."""
-    return {name: amounts[name] for name in sorted(amounts, key=_build_resource_hash_key)}
+    return {name: amounts[name] for name in sorted(amounts, key=_build_resource_sort_key)}
 
 
 @lru_cache(maxsize=4096)
-def _build_resource_hash_key(name: str) -> tuple[int, str]:
+def _build_resource_sort_key(name: str) -> tuple[int, str]:
     """Build the sort key of a resource name: its 64-bit FNV-1a hash, then the name to break ties."""
     value = _FNV_OFFSET
     for byte in name.encode():

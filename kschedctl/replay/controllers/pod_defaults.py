@@ -95,7 +95,7 @@ class PodDefaults:
         parts = spec.containers, spec.init_containers, spec.resources, spec.node_selector, spec.tolerations
         content_key = namespace, msgspec.json.encode(parts)
         if content_key not in self._by_content:
-            self._by_content[content_key] = self._fill_in_pod(workload, pod)
+            self._by_content[content_key] = self._apply_admission_defaults(workload, pod)
         return self._by_content[content_key]
 
     def _add_default_tolerations(self, spec: PodSpec) -> PodSpec:
@@ -128,7 +128,7 @@ class PodDefaults:
             self._ranges[namespace] = tuple(map(limit_ranger.with_api_defaults, limit_ranges))
         return self._ranges[namespace]
 
-    def _fill_in_pod(self, workload: str, pod: Pod) -> Pod:
+    def _apply_admission_defaults(self, workload: str, pod: Pod) -> Pod:
         """Return the pod as admission changes it, and record notes about the changes.
 
         If the changes depend on the order of the LimitRanges, a note says so. Raises InputError if a plugin denies the

@@ -90,10 +90,10 @@ KIND = "ResourceClaim"
 
 
 def create_allowed_claims(cluster: Cluster, creation: Creation, pods: Mapping[str, list[Pod]]) -> Cluster:
-    """Drop the ResourceClaims that quotas deny from ``creation``, and charge the other claims to their quotas.
+    """Charge the ResourceClaims of ``creation`` to their quotas, and remove those that a quota denies from it.
 
-    ``pods`` maps workloads to their pods. In these lists, a pod with a denied claim is replaced by a copy whose status
-    does not name the claim, so that the pod waits. Return the cluster with the charged quotas.
+    ``pods`` maps workloads to their pods. Its lists are changed: a pod with a denied claim is replaced by a copy whose
+    status does not name the claim, so that the pod waits. Return the cluster with the charged quotas.
     """
     if KIND not in creation.objects:
         return cluster

@@ -444,9 +444,10 @@ def _hash_octets(octets: _Octets, seeds: _Hashes | None = None) -> _Hashes:
 
 
 def _hash_stripes(words: _Hashes, seeds: _Hashes) -> _Hashes:
-    """Hash the words (texts, words per text) in four lanes, each taking every fourth word, and combine the lanes.
+    """Hash the words of each text in four lanes, each of which takes every fourth word, and combine the lanes.
 
-    This is the main loop of XXH64. The rotations and the order of the primes are part of its definition.
+    `words` has one row for each text and one column for each word. This is the main loop of XXH64, which defines the
+    rotations and the order of the primes.
     """
     # The specification calls the lanes accumulators.
     lanes = [seeds + _PRIME_1 + _PRIME_2, seeds + _PRIME_2, seeds, seeds - _PRIME_1]

@@ -438,10 +438,10 @@ def _has_pod_affinity(info: PodInfo) -> bool:
 def _build_success(
     members: Sequence[Position], placed: Mapping[Position, PlacedMember], *, left_over_at_once: bool
 ) -> GangAttempt:
-    """Build an attempt that placed members, and decide which of the other members are tried again at once.
+    """Build the attempt of a group in which some members were placed, and decide which others are tried again at once.
 
-    With `left_over_at_once`, these are all other members. Otherwise, they are the members before the last member that
-    waits at Permit, since it still lacks pods of the group.
+    With `left_over_at_once`, all members that were not placed are. Otherwise, only those that come before the last
+    member that waits at Permit are.
     """
     if left_over_at_once:
         retried_count = len(members)

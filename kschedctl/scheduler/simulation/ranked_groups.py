@@ -241,14 +241,14 @@ class RankedGroups:
         old_scores = old_scores.take(changed)
         new_scores = new_scores.take(changed)
         if len(self) == 1:
-            self._move_rows_within_group(0, rows, old_scores, new_scores)
+            self._rescore_rows_of_group(0, rows, old_scores, new_scores)
             return
         groups = self.group.take(rows)
         for group in set(groups.tolist()):
             in_group = groups == group
-            self._move_rows_within_group(group, rows[in_group], old_scores[in_group], new_scores[in_group])
+            self._rescore_rows_of_group(group, rows[in_group], old_scores[in_group], new_scores[in_group])
 
-    def _move_rows_within_group(self, group: int, rows: Rows, old_scores: Scores, new_scores: Scores) -> None:
+    def _rescore_rows_of_group(self, group: int, rows: Rows, old_scores: Scores, new_scores: Scores) -> None:
         """Change the scores of rows of one group, and update its count, lists and top."""
         self.score[rows] = new_scores
         self._change_count(group, int(np.count_nonzero(new_scores >= 0) - np.count_nonzero(old_scores >= 0)))

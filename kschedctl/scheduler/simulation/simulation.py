@@ -109,11 +109,12 @@ class Simulation(Attempts):
     ) -> list[Position]:
         """Return the pods without a final outcome, in the order of the queue.
 
-        Every outcome is final, except for a placement of a pod that was then evicted, `recreated` and not placed again.
+        A placement is not final if the pod was evicted afterwards, is among the `recreated` pods, and has no node now.
+        Every other outcome is final.
         """
-        evicted_again = {position for position in recreated if not self.view.has_node(position)}
+        unplaced_again = {position for position in recreated if not self.view.has_node(position)}
         with_final_outcome = {
-            outcome.position for outcome in outcomes if outcome.row < 0 or outcome.position not in evicted_again
+            outcome.position for outcome in outcomes if outcome.row < 0 or outcome.position not in unplaced_again
         }
         return [position for position in self.sort_for_queue(positions) if position not in with_final_outcome]
 

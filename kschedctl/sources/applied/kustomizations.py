@@ -45,7 +45,7 @@ class Kustomizations:
                 self._read_kustomization_folder(folder)
         self._used = {path for paths in self._bases.values() for path in paths}
         for folder in self._documents:
-            self._record_base_changes(folder)
+            self._record_changes_to_bases(folder)
 
     def _read_kustomization_folder(self, folder: str) -> None:
         """Store the documents and bases of a folder's kustomization, and its other files, such as patches."""
@@ -56,7 +56,7 @@ class Kustomizations:
             os.path.abspath(os.path.join(folder, file)) for file in _iter_non_resource_files(documents)
         }
 
-    def _record_base_changes(self, folder: str) -> None:
+    def _record_changes_to_bases(self, folder: str) -> None:
         """Record the labels and fields that a folder's kustomization sets in its bases.
 
         If a label or field was recorded before, the earlier record is kept.

@@ -81,10 +81,10 @@ class RepositoryFolders:
         if os.path.exists(os.path.join(folder, ".git")):
             return folder
         parent = os.path.dirname(folder)
-        return self._get_repository_top(parent) if parent != folder else self._fallback_top
+        return self._get_repository_top(parent) if parent != folder else self._fallback_top_folder
 
     @cached_property
-    def _fallback_top(self) -> str:
+    def _fallback_top_folder(self) -> str:
         """The working directory if all files are below it, or else the common folder of all files."""
         working_directory = os.getcwd()
         if all(is_below(file, working_directory) for file in self.files):

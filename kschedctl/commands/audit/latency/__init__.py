@@ -147,10 +147,9 @@ def _iter_findings(verdicts: Sequence[Verdict]) -> Iterator[Finding]:
 
 
 def _build_verdict_report(verdict: Verdict) -> LatencyVerdict:
-    """Convert a verdict to its entry in the report.
+    """Build the report's entry about a verdict.
 
-    The state of a verdict with a rule is FINDINGS, or SOUND if the rule is only a note. Without a rule the state is
-    SOUND, or UNKNOWN if there is no data.
+    Its state is FINDINGS for a warning or an error. Otherwise, it is SOUND if there is data, and UNKNOWN if not.
     """
     if verdict.is_warning_or_error:
         state = FINDINGS

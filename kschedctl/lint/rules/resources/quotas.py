@@ -294,7 +294,7 @@ def _iter_limit_range_items(context: LintContext, subject: Subject) -> Iterator[
 def find_amounts_outside_limit_range(context: LintContext) -> Iterator[Problem]:
     """Find requests and limits of containers, pods and claims that a LimitRange of their namespace denies.
 
-    Pods and claims of a cluster were already admitted and are left out, unless a controller creates further pods. Finds
+    Objects of a cluster that were already admitted are left out: its claims, and its pods without a controller. Finds
     nothing if no LimitRange is linted.
     """
     if not context.list_linted_objects(LimitRange):

@@ -268,7 +268,7 @@ def _find_unusable_domain_problem(
 
 
 def _group_spreads_by_workload(context: LintContext) -> dict[Workload, list[HardSpread]]:
-    """Group, by workload, the hard spread constraints that count the workload's own pods."""
+    """Group by workload the hard spread constraints that count the workload's own pods."""
     spreads_by_workload: dict[Workload, list[HardSpread]] = {}
     for spread in iter_hard_spread_constraints(context):
         spreads_by_workload.setdefault(spread.workload, []).append(spread)

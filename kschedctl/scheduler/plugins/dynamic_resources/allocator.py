@@ -487,12 +487,12 @@ class Search:
         return found_all
 
     def _has_too_few_devices(self, position: SearchPosition) -> bool:
-        """Return whether the node has fewer candidates than the request needs, so that the search can be skipped.
+        """Return whether the node certainly has too few candidates for the request, so that the search can be skipped.
 
-        Return False for a request of a single device, if one device may fill the whole request, if a pool is invalid,
-        or if upstream's search might time out. Also return False if devices consume counters, because upstream does not
-        give all counters back. Raises AllocationError if a selector fails for a device, and SearchTimeoutError if
-        upstream's search would certainly time out.
+        Return False if that is not certain: if one device may fill the whole request, if a pool is invalid, if devices
+        consume counters, some of which upstream does not give back, or if upstream's search might time out. Requests of
+        a single device are always searched. Raises AllocationError if a selector fails for a device, and
+        SearchTimeoutError if upstream's search would certainly time out.
         """
         num_requested = self._count_requested_devices(position)
         is_counter_consumed = not self.interchangeable

@@ -229,9 +229,10 @@ class Devices:
 
     @cached_property
     def enabled_slices(self) -> list[IndexedSlice]:
-        """The slices that the feature gates allow. Without DRAPartitionableDevices, slices that use it are left out.
+        """The slices that the feature gates allow: all of them with the gate DRAPartitionableDevices.
 
-        Such slices select nodes per device or, in versions that check this as well, have shared counters.
+        Without the gate, slices that select nodes for each device are left out. In some versions, slices with shared
+        counters are left out as well.
         """
         if self.features.partitionable_devices:
             return self.slices

@@ -172,7 +172,7 @@ def _check_classes(claim: ResourceClaim, inventory: Inventory) -> None:
     ClaimError is also raised for a request of an unknown or disabled type.
     """
     for request in claim.spec.devices.requests:
-        for name, class_name in _iter_class_names(claim, request, inventory.features):
+        for name, class_name in _iter_requests_with_class(claim, request, inventory.features):
             if not class_name:
                 raise PluginError(f"request {name}: unsupported request type")
             if class_name not in inventory.classes:
@@ -195,7 +195,9 @@ def _find_nodes_outside_allocation(claim: ResourceClaim, inventory: Inventory) -
     return ~match_node_selector(inventory.nodes, compiled)
 
 
-def _iter_class_names(claim: ResourceClaim, request: DeviceRequest, features: Features) -> Iterator[tuple[str, str]]:
+def _iter_requests_with_class(
+    claim: ResourceClaim, request: DeviceRequest, features: Features
+) -> Iterator[tuple[str, str]]:
     """Yield the name and the device class name of a request, or of each of its alternatives.
 
     The class name is empty for a request with alternatives if the version does not support them. Raises ClaimError if
