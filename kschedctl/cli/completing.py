@@ -325,7 +325,7 @@ def find_names_in_time(kind: str, words: Sequence[str]) -> list[str]:
 def run_with_time_limit(seconds: float, work: Callable[[], str]) -> str:
     """Run the work in a child process and return its text.
 
-    Returns "" if the child fails, takes more than `seconds` of CPU time, or takes longer than MAX_SECONDS.
+    Return "" if the child fails, takes more than `seconds` of CPU time, or takes longer than MAX_SECONDS.
     """
     reader, writer = os.pipe()
     child = os.fork()

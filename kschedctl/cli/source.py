@@ -183,8 +183,8 @@ def build_live_request(
 def _read_snapshot(source: Source, path: str) -> Cluster:
     """Read a snapshot, add the files' objects, and apply the options about the scheduler.
 
-    Kinds that neither the snapshot nor the files contain in full are gaps. With --assume-complete, only the kinds with
-    objects that could not be read are. Raises KschedctlError if the snapshot or a file cannot be read.
+    Kinds that neither the snapshot nor the files contain in full are gaps. With --assume-complete, a kind is a gap only
+    if some of its objects could not be read. Raises KschedctlError if the snapshot or a file cannot be read.
     """
     from kschedctl.sources.archive_file import read_archive  # noqa: PLC0415
 

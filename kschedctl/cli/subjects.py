@@ -36,8 +36,9 @@ Subject = Pod | Owner
 def find_named_targets(inquiry: Inquiry, words: Sequence[str], scope: Scope, source: Source) -> list[TargetPod]:
     """Return the target pods for the words of the command line.
 
-    Only a namespace in `scope`, as given on the command line, restricts words that name their namespace themselves.
-    Raises KschedctlError if a name is unknown or a manifest is invalid.
+    A word without a namespace names an object in the scope's namespace, or else in the live context's or `default`. If
+    the scope is all namespaces, the object may be in any of them. Raises KschedctlError if a word names another
+    namespace than the scope, a name is unknown, or a manifest is invalid.
     """
     home = with_context_namespace(scope, source, inquiry.cluster).namespace or DEFAULT_NAMESPACE
     subjects = (_resolve_reference(inquiry, reference, scope, home) for reference in parse_references(words))

@@ -133,7 +133,7 @@ def _merge_claim_recreations(fixes: Sequence[Fix], trial: RemedyTrial) -> tuple[
 def _merge_recreations_of_claim(fixes: Sequence[Fix], trial: RemedyTrial) -> Fix:
     """Merge several fixes that recreate one claim into the first of them.
 
-    Its text lists the changes of all fixes, one command makes all of them, and it states the drawbacks of each fix.
+    The merged fix lists all changes in its text, makes them with one command, and states the drawbacks of each fix.
     """
     first, *others = fixes
     assert first.recreation is not None
@@ -290,10 +290,10 @@ LONGEST_SHORT_COST = 160
 
 
 def _describe_nodes_taken_by_pods_ahead(fixes: Sequence[Fix], result: QueueResult | None) -> str:
-    """Return the end of a summary, which says how many of the added nodes are taken by pods ahead in the queue.
+    """Return the end of a summary that says how many of the added nodes go to pods ahead in the queue.
 
-    It is empty unless several nodes are added and pods ahead in the queue take some of them. ``result`` is that of
-    replaying the queue, or None if it was not replayed.
+    The result is empty unless several nodes are added and pods ahead in the queue take some of them. ``result`` is the
+    outcome of replaying the queue, or None if the queue was not replayed.
     """
     # Only fixes that add nodes have `with_node_count`.
     node_adding_fixes = [fix for fix in fixes if fix.with_node_count is not None]

@@ -70,8 +70,8 @@ def _format_shape_count(number: int) -> str:
 def explain_too_large_requests(base: RemedyTrial, *, fits_new_machine: bool = False) -> tuple[str, ...]:
     """Return a line for each requested resource of which even an empty node has too little.
 
-    The line adds that the request looks wrong if no known machine is that large. Nothing is added with
-    `fits_new_machine`, which says that an autoscaler knows a large enough machine.
+    The line adds that the request looks wrong if no known machine is that large, unless `fits_new_machine` says that an
+    autoscaler knows such a machine.
     """
     first_facts: dict[str, Insufficient] = {}
     for tried in iter_nodes_to_try(base):

@@ -195,12 +195,12 @@ def with_competing_pods(
 ) -> NewNode:
     """Return the autoscaler's answer with `queue` set, which says whether the pod gets a node among all waiting pods.
 
-    The autoscaler adds nodes for all waiting pods, and kube-scheduler places the pods in the order of its queue. If
-    other pods take all new nodes, the autoscaler from `without_limits` shows how many would be enough. Only new nodes
-    of pools that would take the pod count. If there are none although the pod alone would get a node, all new nodes
-    count, because they can use up a limit on the whole cluster. The answer is returned unchanged if no other pod waits,
-    if more than `MOST_WAITING` pods wait, if no nodes are added, or if the pod would get no node even without other
-    pods.
+    The autoscaler adds nodes for all waiting pods, and kube-scheduler places the pods in the order of its queue.
+    `queue` counts the new nodes of the pools that would take the pod, or all new nodes if these pools get none. If
+    other pods take all new nodes, the autoscaler from `without_limits` shows how many nodes would be enough.
+
+    The answer is returned unchanged if no other pod waits, if more than `MOST_WAITING` others wait, if no nodes are
+    added, or if the pod would get no node even without other pods.
     """
     from kschedctl.autoscaling.growth import mark_pod_unschedulable  # noqa: PLC0415 - only with an autoscaler
 
@@ -351,9 +351,10 @@ def add_new_nodes(cluster: Cluster, new: NewNodes) -> Cluster:
 def _iter_new_nodes_by_pool(
     cluster: Cluster, pool_by_node: Mapping[str, str], daemon_keys: Collection[str]
 ) -> Iterator[NewPoolNodes]:
-    """Yield, for each pool and zone, the number of new nodes and the pods on these nodes without DaemonSet pods.
+    """Yield, for each pool and zone, the number of new nodes and the pods on these nodes, except DaemonSet pods.
 
-    `pool_by_node` maps the names of the new nodes to their pools, and `daemon_keys` are their DaemonSet pods.
+    `pool_by_node` maps the names of the new nodes to their pools, and `daemon_keys` are the keys of their DaemonSet
+    pods.
     """
     pods_by_node: dict[str, list[str]] = {}
     for pod in cluster.pods:

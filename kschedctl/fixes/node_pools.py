@@ -198,10 +198,11 @@ def _build_pool_correction(
 def _build_zone_correction(
     cluster: Cluster, pool: NodePool, pod: Pod, types: Sequence[JsonObject] | None
 ) -> PoolCorrection | None:
-    """Build the correction that adds a subnet to the pool's node class, in a zone that the pod selects.
+    """Build the correction that adds a subnet to the pool's node class, in the first zone that the pod selects.
 
     If the instance types are known only from nodes, all of them are assumed to be available in the zone. Return None if
-    the pod selects no zone, if one of the class's subnets is already in a selected zone, or if its zones are unknown.
+    the pod selects no zone, or if the node class is unknown, has no known zones, or already has a subnet in a selected
+    zone.
     """
     kind = find_class_kind(pool)
     node_class = NodeClasses(cluster).find_node_class(pool)

@@ -29,7 +29,8 @@ from kschedctl.scheduler.registry.in_tree import IN_TREE
 def get_plugin_remedies(plugin: str) -> PluginRemedies:
     """Return what the search knows about fixes for a plugin's rejections, or `NO_REMEDIES` if it knows nothing.
 
-    A plugin's `fixes` names a module, which is imported on first use. Its `REMEDIES` has an entry for the plugin.
+    A plugin's `fixes` names a module, which is imported on first use. The module's `REMEDIES` has an entry for the
+    plugin.
     """
     declaration = IN_TREE.get(plugin)
     if declaration is None:
@@ -175,8 +176,8 @@ def _rank_rows_by_free_room(cycle: Cycle, rows: Ints) -> list[int]:
     """Choose the rows (K,) of a group on which a change is tried, in the order in which they are tried.
 
     The rows with the most free of each requested resource come first, and then the group's first row. Up to
-    MOST_NODES_OF_TRIAL rows follow, those that are closest to having room first. If the pod requests nothing, these are
-    just the first MOST_NODES_OF_TRIAL rows.
+    MOST_NODES_OF_TRIAL rows follow, those that are closest to having room first. If the pod requests nothing, the first
+    MOST_NODES_OF_TRIAL rows of the group are chosen.
     """
     view = cycle.view
     amounts_by_column = {

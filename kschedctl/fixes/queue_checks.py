@@ -71,10 +71,10 @@ class QueueChecks:
     def find_best_variant(self, candidate: RankedFix) -> CheckedFix:
         """Return the first variant of a fix that holds in the queue, with the alternatives that also hold.
 
-        If none of the first `MOST_VARIANTS` variants holds and the fix adds an ordinary node, more nodes are added
-        until the fix holds. A larger node is enlarged further. If nothing holds, the fix is returned without
-        alternatives. Its result then says whether it is enough for some replicas of a workload that has no pods yet.
-        If the queue was not replayed, the fix is returned unchanged.
+        If none of the first `MOST_VARIANTS` variants holds and the fix adds a node, the fix is tried with more nodes or
+        with a larger node. If nothing holds, the fix is returned without alternatives, and its result says whether the
+        fix is enough for some replicas of a workload that has no pods yet. If the queue was not replayed, the fix is
+        returned unchanged.
         """
         trials = (candidate.trial, *candidate.variants[: MOST_VARIANTS - 1])
         result = self.check_in_queue(candidate.trial)
@@ -96,7 +96,7 @@ class QueueChecks:
         """Return the outcome for the target as the first of its workload's replicas that do not exist yet.
 
         The fix then holds if it is enough for some of the replicas. Return `result`, which is the outcome for the
-        target as the last replica, unless other replicas take its room.
+        target as the last replica, if no other replica takes the target's room, or after `MOST_RUNS` replays.
         """
         if not self._has_new_replicas(trial.authored_pod, result.rivals) or self.runs >= MOST_RUNS:
             return result
@@ -207,8 +207,8 @@ def _are_special_nodes_used(adding: Fix, nodes: int, infos: Sequence[PodInfo]) -
 def _choose_next_node_count(too_few: int, enough: int, step: int) -> int:
     """Return the number of nodes to try next, between `too_few` and `enough`.
 
-    These are the largest insufficient and the smallest sufficient number. As long as only one of them was tried, the
-    next number is up to `step` away from it. Afterwards, the next number is halfway between them.
+    `too_few` and `enough` are the largest insufficient and the smallest sufficient number. As long as only one of them
+    was tried, the next number is up to `step` away from it. Afterwards, the next number is halfway between them.
     """
     was_enough_tried = enough <= MOST_NODES
     was_too_few_tried = too_few > 1

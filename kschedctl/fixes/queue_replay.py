@@ -162,8 +162,8 @@ def find_node_once_others_are_gone(scheduler: Scheduler, gone_pods: frozenset[st
 def replay_queue_with_fix(trial: RemedyTrial, *, stays_first_replica: bool = False) -> QueueResult:
     """Apply the fix, schedule the waiting pods in queue order, and report whether the target pod gets a node.
 
-    The fix does not hold if the pod evicts others on a node that the fix does not open for it, or if the fix alone lets
-    the pod fit without evictions.
+    If the target evicts pods, the fix holds only if the fix opens the node and the trial of the fix evicts pods as
+    well.
 
     A pod that does not exist yet is the last one in the queue, so that a fix that holds is enough for all replicas.
     With `stays_first_replica`, it stays ahead of the other replicas that do not exist yet.
@@ -236,8 +236,8 @@ def _schedule_affected_pods(
     Pods that get a node without the fix are also scheduled. All waiting pods are scheduled if it is unknown which ones
     the fix affects, or if pods are evicted without the fix.
 
-    The attempts may affect more pods: they may evict pods, or leave room on the nodes that pods get without the fix.
-    The affected pods are then scheduled anew together with these, and all waiting pods after `MOST_PARTIAL_RUNS` runs.
+    If pods leave nodes in a run, or do not get the nodes that they get without the fix, more pods may be affected. A
+    new run then includes these additional pods. After `MOST_PARTIAL_RUNS` runs, all waiting pods are scheduled.
     """
     without_fix = replay_queue_without_fix(trial.scheduler)
     changes = None if without_fix.evicts_pods else FixedParts.from_trial(trial, target_key)
@@ -269,9 +269,10 @@ def _schedule_affected_pods(
 
 
 def _find_departures(simulation: Simulation, node_by_pod: Mapping[str, str]) -> set[tuple[Position, str]]:
-    """Return the pods that left nodes in the simulation, and those that get other nodes than without the fix.
+    """Return the pods that left nodes in the simulation, or that do not get the nodes that they get without the fix.
 
-    Each pod comes with the name of the node. `node_by_pod` has the nodes that waiting pods get without the fix.
+    Each pod comes with the name of the node that it left or does not get. `node_by_pod` has the nodes that waiting pods
+    get without the fix.
     """
     view, before = simulation.view, simulation.scheduler.view
     names = view.nodes.names
@@ -508,7 +509,7 @@ class RoomOnNodes:
         """Return whether one of the nodes might accept the pod once all pods that it may preempt are gone.
 
         The rules of `_may_any_node_accept` are checked first. The profile's filters are then run, if all of them are
-        in-tree plugins and pods are preempted only by priority.
+        in-tree plugins and pods are preempted only by priority. The result is True if no profile serves the pod.
         """
         if framework is None:
             return True  # no profile can be asked
@@ -609,9 +610,9 @@ def _reserve_on_first_fit(nodes: Iterable[Ints], requests: Ints) -> bool:
 def _may_depend_on_places(info: PodInfo, pods: Sequence[Pod], *, may_leave: bool, edits_nodes: bool) -> bool:
     """Return whether a change of the places of `pods` may make a node feasible for the pod.
 
-    This may hold for a pod in a group, for a pod whose required terms or hard spread constraints select one of the
-    `pods`, and for a pod with hard spread constraints if nodes are edited, since they may add domains. Anti-affinity
-    matters only if the pods `may_leave` nodes. It is assumed to hold for a pod with invalid terms or selectors.
+    Return True for a pod in a group, for a pod whose required terms or hard spread constraints select one of the
+    `pods`, and for a pod with invalid terms or selectors. Anti-affinity matters only if the pods `may_leave` nodes.
+    Also return True for a pod with hard spread constraints if nodes are edited, since edited nodes may add domains.
     """
     if find_groups(info.pod) or info.affinity_errors:
         return True
@@ -677,9 +678,9 @@ def _may_any_node_accept(framework: FrameworkLike | None, info: PodInfo, view: F
 
 
 def _can_satisfy_pod_affinity(info: PodInfo, view: Fork) -> bool:
-    """Return whether any pod, placed or not, may match all required pod affinity terms, or whether there are none.
+    """Return whether any pod, placed or not, may match all required pod affinity terms.
 
-    Labels of namespaces are assumed to match.
+    Labels of namespaces are assumed to match. The result is True if there are no terms.
     """
     matches = [
         view.pods.distinct.match_infos(

@@ -152,7 +152,7 @@ def harms_nobody(trial: RemedyTrial) -> bool:
 def gives_up_guarantees(trial: RemedyTrial) -> bool:
     """Return whether the changes evict pods, lose something, or give up a guarantee of a workload or node.
 
-    Tolerating a taint gives up that a node is reserved for other pods, unless the toleration was only forgotten.
+    A new toleration gives up the reservation of nodes for other pods, unless the toleration was only forgotten.
     """
     uses_reserved_nodes = any(
         fix.kind == FixKind.TOLERATE and fix.effective_price > Price.CORRECTION for fix in trial.changes

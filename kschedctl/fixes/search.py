@@ -211,8 +211,8 @@ class RemedySearch:
     def _may_become_correction(self, changes: tuple[Fix, ...]) -> bool:
         """Return whether further changes may turn the set into a correction of the manifest.
 
-        The other changes of the set must only make room. A set that starts with a new node qualifies only if a
-        correction was already tried, because otherwise there is nothing to correct.
+        The changes of the set may at most make room. A set that starts with a new node qualifies only if a correction
+        was already tried, because otherwise there is nothing to correct.
         """
         if any(change.effective_price > Price.ROOM for change in changes):
             return False
@@ -322,7 +322,7 @@ class RemedySearch:
     def _has_reached_limit(self) -> bool:
         """Return whether the trials or the time is used up.
 
-        Set `timed_out`, and set `is_exhaustive` to False if either is used up.
+        Record in `timed_out` whether the time is used up. Set `is_exhaustive` to False if a limit is reached.
         """
         nodes = len(self.trials.scheduler.view.nodes)
         most_trials = min(MOST_TRIALS, count_affordable_replays(SEARCH_BUDGET, nodes))
@@ -334,7 +334,7 @@ class RemedySearch:
 
 
 def count_affordable_replays(budget: int, nodes: int) -> int:
-    """Return how many replays of a pod's cycle a budget pays for in a cluster with so many nodes.
+    """Return how many replays of a pod's cycle `budget` pays for in a cluster with the given number of nodes.
 
     Searches are limited by a number of replays, not by time, so that each machine finds the same fixes.
 
@@ -360,7 +360,7 @@ def _is_compatible_with_trial(change: Fix, trial: RemedyTrial) -> bool:
 def _can_be_cleared(trial_node: TrialNode, remaining_changes: int) -> bool:
     """Return whether the remaining changes may be enough to clear the node's rejections.
 
-    They always may if the trial raises the pod's priority, since preemption may clear rejections as well.
+    The result is True if the trial raises the pod's priority, since preemption may clear rejections as well.
     """
     return trial_node.trial.raises_priority or count_minimum_changes(trial_node.find_rejections()) <= remaining_changes
 

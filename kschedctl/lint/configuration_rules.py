@@ -307,7 +307,8 @@ UNUSED_ARGS = _build_rule(
 def count_feasible_nodes_to_find(percentage: int, nodes: int) -> int:
     """Return how many feasible nodes kube-scheduler looks for. A percentage of 0 adapts to the number of nodes.
 
-    Upstream: numFeasibleNodesToFind in pkg/scheduler/schedule_one.go (v1.36).
+    The result is at least `MIN_FEASIBLE_NODES`, or the number of nodes in a smaller cluster. Upstream:
+    numFeasibleNodesToFind in pkg/scheduler/schedule_one.go (v1.36).
 
     >>> count_feasible_nodes_to_find(0, 5000), count_feasible_nodes_to_find(1, 5000)
     (500, 100)

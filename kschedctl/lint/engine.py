@@ -100,7 +100,7 @@ def build_findings(
 ) -> Findings:
     """Build the report of the problems of objects in scope.
 
-    It also says how many rules were run, which kinds were not fully read, and which files were skipped.
+    The report also says how many rules were run, which kinds were not fully read, and which files were skipped.
     """
     is_in_scope = scope.build_filter(context)
     checked_count = sum(map(is_in_scope, context.objects))

@@ -129,7 +129,8 @@ def _select(positions: Rows, mask: Bools) -> list[Position]:
 def find_healthy_lost_pods(shared: SharedCluster, is_lost_node: Bools) -> list[Position]:
     """Return the pods on lost nodes that count as healthy for some PodDisruptionBudget.
 
-    They no longer do so once their nodes are lost, and preemption then avoids the other pods of these budgets.
+    Once their nodes are lost, these pods no longer count as healthy. Preemption then avoids the other pods of these
+    budgets.
     """
     view = shared.scheduler.view
     lost_pods = _find_pods_on(view, is_lost_node)
@@ -156,8 +157,8 @@ class _PodKinds(NamedTuple):
 def _classify_pod_infos(shared: SharedCluster) -> _PodKinds:
     """Return masks over the cluster's PodInfos for what happens to pods on unreachable nodes.
 
-    The masks are of pods that are not deleted, of pods that are replaced only once they have disappeared, and of pods
-    whose shared devices stay allocated.
+    The masks select the pods that are not deleted, the pods whose controllers replace them only once they have
+    disappeared, and the pods whose shared devices stay allocated.
     """
     view = shared.scheduler.view
     waiting_jobs = find_jobs_awaiting_termination(view.cluster)
@@ -192,7 +193,7 @@ def _has_grace_period(pod: Pod) -> bool:
 def _lingers(pod: Pod) -> bool:
     """Return whether the pod stays Terminating while its node is unreachable.
 
-    Members of gangs are left out, because a gang would count them as additional members.
+    Return False for members of gangs, because a gang would count a Terminating pod as an additional member.
     """
     return _has_grace_period(pod) and not pod.terminated and not _tolerates_loss(pod) and not find_groups(pod)
 
@@ -200,9 +201,9 @@ def _lingers(pod: Pod) -> bool:
 def _find_nodes_without_evictions(shared: SharedCluster, is_lost_node: Bools) -> Bools:
     """Return a mask (N,) of the lost nodes whose pods kube-controller-manager does not delete.
 
-    It deletes no pods if all zones are down. It also deletes none in a small zone that is mostly, but not completely,
-    down. Upstream: ComputeZoneState and handleDisruption in pkg/controller/nodelifecycle/node_lifecycle_controller.go
-    (v1.36).
+    If all zones are down, these are all lost nodes. Otherwise, they are the lost nodes of small zones in which most
+    nodes and more than two are down, but not all. Upstream: ComputeZoneState and handleDisruption in
+    pkg/controller/nodelifecycle/node_lifecycle_controller.go (v1.36).
     """
     zone_of_node = shared.get_cached(_code_zones)
     is_down = is_lost_node | shared.get_cached(_find_unready_nodes)
@@ -332,7 +333,7 @@ def _is_attached_to_one_node(volume: PersistentVolume, drivers: Mapping[str, CSI
 def find_waiting_pods(
     shared: SharedCluster, lost: LostPods, recreated: Sequence[Position], outcomes: Sequence[Outcome], seed: int
 ) -> tuple[PodsWaitingForDeletion, ...]:
-    """Return the pods that fit nowhere before the lost nodes are deleted, and get a node afterwards.
+    """Return the pods that get a node only once the lost nodes are deleted, grouped by the rule that keeps them out.
 
     `recreated` are the displaced pods in the order in which they return, and `outcomes` are those after the deletion.
     Nothing is replayed if no rule makes a difference for the pods. Raises KeyboardInterrupt if the simulation was
@@ -420,7 +421,8 @@ def _find_pods_kept_out_by_spreading(
 def _is_rejected_for_volumes(simulation: Simulation, position: Position) -> bool:
     """Return whether it is certain that all nodes reject a pod with bound volumes, no matter which pods run where.
 
-    Nothing is certain for pods with unbound claims or ResourceClaims, for members of gangs, or if a plugin fails.
+    Return False for a pod that has no claims, an unbound claim or ResourceClaims, for a member of a gang, for a pod
+    that no profile serves, and if a plugin fails.
     """
     framework = simulation.find_framework(position)
     info = simulation.arriving(position)
@@ -443,7 +445,8 @@ def _is_rejected_for_volumes(simulation: Simulation, position: Position) -> bool
 def _find_rule(simulation: Simulation, position: Position, rules: set[WaitingRule]) -> WaitingRule:
     """Return the first of these rules whose plugin rejects the pod, or OTHER_PODS if there is none.
 
-    If none of the plugins is the first to reject the pod on a node, those count that keep it from preempting.
+    A plugin rejects the pod if it is the first to do so on some node. If none of the rules' plugins is, the plugins
+    that keep the pod from preempting count instead.
     """
     rejectors = simulation.find_rejectors(position).all
     if rejectors.isdisjoint(PLUGIN_BY_RULE[rule] for rule in rules):
@@ -551,7 +554,8 @@ def _find_rules_that_matter(
     Spreading counts an unreachable node's domain as empty unless nodeTaintsPolicy is Honor, which matters if the domain
     has no other nodes. Late pods matter if spreading would count them. Anti-affinity to and of pods on lost nodes
     matters if their domain has other nodes. Affinity matters if it selects pods on lost nodes only in such a domain, or
-    late pods, or no pod on the remaining nodes.
+    late pods, or no pod on the remaining nodes. A placed pod's claims for one pod only and its shared device claims
+    always matter.
     """
     view = shared.scheduler.view
     late_infos = np.unique(view.pods.info[np.array(list(late), np.int64)])

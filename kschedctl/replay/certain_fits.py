@@ -420,7 +420,8 @@ class FitProver:
     def _find_nodes(self, kind: PodKind) -> Bools:
         """Return a mask (N,) of the remaining nodes on which a pod of this kind fits until other pods come there.
 
-        Spread constraints whose domains have several nodes are left out. Raises PluginError if a plugin fails.
+        Spread constraints whose domains have several nodes are left out. If pods have come since the prover was built,
+        the mask is empty for a kind whose fit depends on more than resources. Raises PluginError if a plugin fails.
         """
         mask = self._find_nodes_in_view(kind)
         if len(self.view.trail) == self._trail_length:

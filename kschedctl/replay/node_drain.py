@@ -122,7 +122,7 @@ class NodeDrain:
         """Evict all pods whose budgets allow it, and place their successors. Return whether any pod was evicted.
 
         The first denial of every pod that stays is recorded in `self.delayed`. In a run in random order, successors are
-        placed after all evictions. Otherwise, each is placed after its own.
+        placed after all evictions. Otherwise, each successor is placed right after the eviction of its predecessor.
         """
         count_before = len(self.evictable)
         unplaced_successors = list[Position]()
@@ -186,7 +186,8 @@ class NodeDrain:
     def _evict_pod(self, position: Position) -> list[Position]:
         """Evict one pod, and return its successor in a list. The list is empty if there is no successor.
 
-        A pod that nothing recreates is recorded as lost. If its Job fails, so are all other pods of the Job.
+        A pod that nothing recreates is recorded as lost, unless it was terminating already. If its Job fails, all other
+        pods of the Job are recorded as lost as well.
         """
         pod = self.simulation.view.pods.objects[position]
         is_terminating = pod.metadata.deletion_timestamp is not None
@@ -349,7 +350,7 @@ def merge_proven_unplaced_counts(runs: Iterable[Mapping[str, int]]) -> dict[str,
 
 
 def render_drain(nodes: Sequence[str], pods: Iterable[Pod]) -> str:
-    """Return the command that drains the nodes, with no option but those without which kubectl would refuse.
+    """Return the command that drains the nodes, with only the options without which kubectl would refuse.
 
     `pods` are all pods on the nodes, including those that are terminating already.
 

@@ -100,9 +100,9 @@ UNREADY_TAINT_SUFFIXES = (
 
 
 def find_unready_nodes(view: Fork) -> Bools:
-    """Return a mask (N,) of the nodes that are not ready, unreachable or not yet initialized.
+    """Return a mask (N,) of the nodes that are unready, unreachable or not yet initialized.
 
-    Their condition Ready or a taint says so.
+    A node counts if its condition Ready or one of its taints says so.
     """
     taint_sets, set_of_node = view.nodes.taint_sets
     is_set_unready = [any(taint.key.endswith(UNREADY_TAINT_SUFFIXES) for taint in taints) for taints in taint_sets]

@@ -342,7 +342,7 @@ def build_resulting_cluster(simulation: Simulation) -> Cluster:
 def build_replacement(pod: Pod, node: str, cluster: Cluster) -> Pod:
     """Build the replacement that a controller creates for the pod. It runs on ``node``, or is pending if that is "".
 
-    A pod that never had a node is built anew with the priority that it has, instead of the current value of its class.
+    A pod that never had a node keeps its priority. Any other pod gets the current priority of its PriorityClass.
     """
     replacement = recreate_pod_with_current_priority(pod, cluster) if pod.spec.node_name else recreate_pod(pod, cluster)
     if not node:

@@ -70,8 +70,9 @@ class LingeringPods(NamedTuple):
 def add_stand_ins(cluster: Cluster, may_linger: Callable[[Pod], bool]) -> tuple[Cluster, dict[str, str]]:
     """Add a stand-in for each template of bound pods that still terminate while their replacements are placed.
 
-    A stand-in takes the place of such a pod after its deletion. `may_linger` returns whether pods of a template may do
-    so. Return the cluster, and a mapping from one pod of each template to its stand-in, both as `namespace/name`.
+    A stand-in takes the place of such a pod after its deletion. `may_linger` returns whether pods of a template may
+    still terminate then. Return the cluster, and a mapping from one pod of each template to its stand-in, both as
+    `namespace/name`.
     """
     # Of each template that may linger, take the first pod on a node as the example.
     pods = cluster.pods
@@ -91,9 +92,10 @@ def add_stand_ins(cluster: Cluster, may_linger: Callable[[Pod], bool]) -> tuple[
 
 
 def find_down_nodes(view: Fork, deleted_pods: Iterable[Pod]) -> tuple[DownNode, ...]:
-    """Return the nodes of these pods whose kubelets cannot end them.
+    """Return the nodes that are not ready, so that their kubelets cannot end the given pods there.
 
-    `deleted_pods` are bound pods that are evicted or already being deleted.
+    `deleted_pods` are bound pods that are evicted or already being deleted. Nodes with the out-of-service taint are
+    left out.
     """
     pods_by_node: dict[str, list[Pod]] = {}
     for pod in deleted_pods:

@@ -97,8 +97,8 @@ class ConfiningClaim(NamedTuple):
 def find_confining_claim(view: Fork, pod: Pod) -> ConfiningClaim | None:
     """Return the pod's first claim whose volume can be used from some nodes only, or None if there is none.
 
-    The volume may be about to be provisioned for one node. A bound volume that no node can use counts only if its zone
-    or another domain is known.
+    A claim without a volume counts if the volume is about to be provisioned for a selected node. A bound volume that no
+    node can use counts only if its zone or another domain is known.
     """
     listers = get_listers(view)
     for claim_volume in iter_claim_volumes(pod):
@@ -150,9 +150,9 @@ def _group_infos_by_claim(view: Fork) -> dict[tuple[str, str], list[int]]:
 
 
 def explain_confining_volume(view: Fork, pod: Pod) -> str:
-    """Return a clause that says why room on other nodes does not help the pod, as `find_confining_claim` finds it.
+    """Return a clause about the claim that confines the pod to some nodes, so that room on other nodes does not help.
 
-    Return "" if there is no such claim.
+    Return "" if no claim confines the pod.
     """
     confining_claim = find_confining_claim(view, pod)
     return confining_claim.describe_confinement() if confining_claim else ""

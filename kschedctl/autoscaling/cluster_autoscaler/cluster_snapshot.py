@@ -242,10 +242,11 @@ class ClusterSnapshot:
         return rejection
 
     def place_pod_on_next_fitting_node(self, position: Position, acceptable: Bools | None = None) -> Row | None:
-        """Put a pod on the next existing node that accepts it. Return the node's row, or None if no node does.
+        """Put a pod on the next existing node that accepts the pod, and return the node's row.
 
-        The search begins after the node that the last search chose, and wraps around. ``acceptable``, a mask (M,) of
-        the universe's nodes, limits which nodes are tried. Cordoned nodes are never tried.
+        Return None if no node accepts the pod. The search begins after the node that the last search chose, and wraps
+        around. ``acceptable``, a mask (M,) of the universe's nodes, limits which nodes are tried. Cordoned nodes are
+        never tried.
         """
         pre_filter, filtered = self._run_filters(position)
         if filtered is None or not self.order:

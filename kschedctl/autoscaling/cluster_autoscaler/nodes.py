@@ -249,7 +249,7 @@ class ResourceTracker:
     def build_scale_up_tracker(
         cls, options: AutoscalerOptions, nodes: Iterable[Node], group_by_node: Mapping[str, str]
     ) -> ResourceTracker:
-        """Build the tracker of how much may be added: the cluster's maximum of each resource minus the nodes' amounts.
+        """Build the tracker of how much of each resource may be added: the maximum minus the nodes' amounts.
 
         ``group_by_node`` maps the names of nodes to their groups. Nodes of virtual kubelets do not count.
         """
@@ -265,7 +265,7 @@ class ResourceTracker:
     def build_scale_down_tracker(
         cls, options: AutoscalerOptions, nodes: Iterable[Node], group_by_node: Mapping[str, str]
     ) -> ResourceTracker:
-        """Build the tracker of how much may be removed: the nodes' amounts minus the cluster's minimum of each.
+        """Build the tracker of how much of each resource may be removed: the nodes' amounts minus the minimum.
 
         ``group_by_node`` maps the names of nodes to their groups. Nodes of virtual kubelets do not count.
         """

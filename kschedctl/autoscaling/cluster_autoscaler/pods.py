@@ -148,8 +148,8 @@ def list_pod_keys(pods: Iterable[Pod]) -> tuple[str, ...]:
 def is_old_enough_for_scale_up(pod: Pod, options: AutoscalerOptions, now: int) -> bool:
     """Return whether the pod has waited long enough to trigger a scale-up.
 
-    The longer of two delays applies: ``--new-pod-scale-up-delay`` and the delay in the pod's annotation. ``now`` is in
-    microseconds.
+    The longer of two delays applies: ``--new-pod-scale-up-delay`` and the delay in the pod's annotation. An invalid
+    annotation is ignored. ``now`` is in microseconds.
     """
     delay = parse_go_duration(options.new_pod_scale_up_delay, "options.newPodScaleUpDelay")
     with suppress(InputError):  # as upstream, which only logs an invalid annotation

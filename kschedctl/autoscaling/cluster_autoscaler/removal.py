@@ -189,7 +189,7 @@ class SingleRemovals:
     def _accepting_nodes_by_kind(self) -> dict[int, Bools | None]:
         """The cache of ``_find_accepting_nodes``: the nodes that accept the pods of a PodInfo, by the PodInfo's number.
 
-        The value is None if it depends on pods on other nodes whether a node accepts them.
+        The value is None if the answer also depends on pods on other nodes.
         """
         return {}
 
@@ -242,8 +242,8 @@ class SingleRemovals:
     def _do_pods_certainly_fit_on_other_nodes(self, row: Row, pods: Sequence[Pod]) -> bool:
         """Return whether each pod is accepted by at least as many other nodes as there are pods to move.
 
-        All pods then fit on other nodes in any order, so that no trial is needed. Return False if it depends on other
-        pods which nodes accept a pod.
+        All pods then fit on other nodes in any order, so that no trial is needed. Return False if the answer for one of
+        the pods also depends on pods on other nodes.
         """
         for pod in pods:
             accepting = self._find_accepting_nodes(self.loop.get_position(pod))

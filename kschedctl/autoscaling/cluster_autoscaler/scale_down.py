@@ -180,9 +180,9 @@ class ScaleDownPlan:
         return not reason
 
     def _find_ineligibility_reason(self, node: Node) -> str:
-        """Return why the node is not considered for removal, or "" if it is.
+        """Return why the node is not considered for removal, or "" if it is considered.
 
-        The node's utilization is recorded unless another reason excludes the node.
+        The node's utilization is recorded unless a reason other than the utilization excludes the node.
         """
         options = self.loop.options
         name = node.metadata.name

@@ -214,7 +214,7 @@ def _iter_node_rows(nodes: Iterable[NodeReport], with_plugins: bool) -> Iterator
     """Yield a row for each evaluated node, with its total score and its answer.
 
     The answer is that the pod fits, or the first reason for the rejection. `with_plugins` puts the rejecting plugin
-    before kube-scheduler's reason. Otherwise, the answer is what the node has, if that is known.
+    before kube-scheduler's reason. Otherwise, the answer is the fact about the node, or the reason if no fact is known.
     """
     for node in nodes:
         total = "" if node.total is None else f"{node.total:,}"
@@ -352,7 +352,7 @@ REASONS = "abcdefg"
 def list_node_map_lines(report: Explanation, width: int) -> list[ListLine]:
     """Lay out the node map as lines: a legend, then the nodes of each place.
 
-    A message says if no node was evaluated.
+    If no node was evaluated, the only line says so.
     """
     node_map = build_node_map(report)
     if not node_map.places:

@@ -100,8 +100,8 @@ def _advise_on_gang(group: PodGroupReport) -> Iterator[Advice]:
 def _advise_on_gated_pod(report: Explanation, pod: Pod) -> Iterator[Advice]:
     """Yield advice for a gated pod: how to get its gates removed, and whether it would fit without them.
 
-    Devices that hold the pod back get advice of their own. If the pod would fit on no node, the advice names the
-    causes. It is omitted if one of the causes already gates the pod.
+    Devices that hold the pod back get advice of their own. If the pod would fit on no node, the second piece of advice
+    names the causes, but it is omitted if one of the causes already gates the pod.
     """
     gates = join_words([gate.name for gate in pod.spec.scheduling_gates])
     if gates:
@@ -146,11 +146,11 @@ KEEP_APART_LESS = "KeepApartLess"
 
 
 def _advise_on_unschedulable_pod(report: Explanation, pod: Pod, scheduler: Scheduler) -> Iterator[Advice]:
-    """Yield advice for an unschedulable pod of a single topic, the first that applies.
+    """Yield advice for an unschedulable pod on a single topic, the first that applies.
 
     The topics are a deadlock between gangs, terminating victims, victims that kube-scheduler would choose, and finally
     a shared claim together with the other causes. If a DaemonSet's pod can preempt no pod because all have a higher or
-    the same priority, the advice to raise its priority comes before.
+    the same priority, the advice to raise its priority precedes the topic.
     """
     preemption = report.preemption
     if preemption is not None and preemption.no_lower_priority and find_owner(pod).kind == "DaemonSet":

@@ -288,8 +288,8 @@ class _Question(msgspec.Struct, frozen=True):
         """Report all pending pods. If there are none, explain the missing pods of workloads in the files.
 
         One pod is explained for each workload that has no pods yet. If pods are pending, or could not be created, these
-        workloads are only named in a log message. For all namespaces and with `remedies`, the report includes the nodes
-        that an autoscaler would add.
+        workloads are only named in a log message. For all pods of all namespaces, and if fixes are searched for, the
+        report includes the nodes that an autoscaler would add.
         """
         report = summarize_pending_pods(inquiry.scheduler, self.source, scope, self.in_full)
         workloads = subjects.find_workloads_without_pods(inquiry, scope)
@@ -347,8 +347,8 @@ class _Question(msgspec.Struct, frozen=True):
 def _choose_next_command(report: Explanation) -> str:
     """Return `wakes` for a gated pod without fixes, "" for a pod that needs no fix, otherwise `remedies`.
 
-    A pod that gets a node needs no fix, even if others of its workload evict running pods. A pod whose room other
-    waiting pods take first gets none.
+    A pod that gets a node and can run there needs no fix, even if other pods of its workload evict running pods. It
+    needs a fix if waiting pods take its room first, if its workload fails to create pods, or if fixes were found.
     """
     if report.is_fine and not report.rivals and not _list_creation_failures(report) and not report.remedies:
         return ""
@@ -359,8 +359,8 @@ def build_commands_for_pending_pods(source: Source, report: PendingPods, options
     """Build the commands that explain pending pods, keyed by each group's first pod.
 
     Workloads whose pods could not be created have a command under their name. The key "" has the command to suggest
-    first. If pods are pending only outside the scope, that command covers all namespaces. If none are pending at all,
-    it is empty.
+    first. If pods are pending only outside the scope, the first command covers all namespaces. If no pod is pending
+    anywhere, the first command is empty.
     """
     options = list(options)
     workloads = {

@@ -200,8 +200,9 @@ def _report_unhandled_pod(
 ) -> Explanation:
     """Build the explanation of a pod that the scheduler does not handle, without a scheduling cycle.
 
-    For a pod with spec.nodeName, the explanation names the claims that stay unbound. If there are none, it says why the
-    kubelet would reject the pod. For a pod of another scheduler that is not being deleted, it includes the pod's gang.
+    For a pod with spec.nodeName, the explanation names the claims that stay unbound. If no claim stays unbound, it says
+    why the kubelet would reject the pod, if it would. For a pod of another scheduler that is not being deleted, it
+    includes the pod's gang.
     """
     pod = info.pod
     report = Explanation(

@@ -87,7 +87,8 @@ class _Gang(NamedTuple):
     def pod_count(self) -> int:
         """The number of pods that count toward the gang's size.
 
-        Except for Coscheduling, terminating pods do not count, and succeeded pods do.
+        Succeeded pods count, and terminating pods without a node do not. For Coscheduling, all terminating pods count,
+        and succeeded pods do not.
         """
         if self.key.project is GangProject.COSCHEDULING:
             return len(self.infos)

@@ -100,7 +100,7 @@ def find_creation_doubts(target: TargetPod, cluster: Cluster, *, fits: bool) -> 
     undecided. If its creation is denied anyway, unread limits do not matter and are left out.
 
     If the pod does not fit, none of them can make the answer worse. Webhooks and policies are then only described among
-    the reasons that were not replayed.
+    the parts that were not replayed.
     """
     namespaces = (target.pod.metadata.namespace,)
     # Namespace -> whether all of its admission was replayed. If nothing was replayed, the namespace is left out.

@@ -117,8 +117,8 @@ def _is_in_cluster(target: TargetPod) -> bool:
 def _suggest_commands(report: MakeRoom, source: Source, options: Sequence[str]) -> tuple[str, ...]:
     """Return the command to run next for pods of the cluster that get no room, or () if there is none.
 
-    It replays the new nodes that are proposed. If none are, it searches for other fixes of the first pod without room.
-    `options` are options about schedulers and extenders.
+    If new nodes are proposed, the command replays them. Otherwise, it searches for other fixes of the first pod without
+    room. `options` are options about schedulers and extenders.
     """
     if not report.missing or report.interrupted:
         return ()

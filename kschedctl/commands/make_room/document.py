@@ -372,8 +372,8 @@ class _FreeDeviceCounts(NamedTuple):
 def _iter_fragmented_devices(search: PlanSearch) -> Iterator[FragmentedResource]:
     """Yield each device request that no node can satisfy, although enough devices are free in total.
 
-    A request may have alternatives, and none of them can be satisfied. Only nodes that would otherwise take the pod are
-    considered. Nothing is yielded for a pod without device requests.
+    If a request has alternatives, it counts only if no node can satisfy any of them. Only nodes that would otherwise
+    take the pod are considered. Nothing is yielded for a pod without device requests.
     """
     cycle = search.stage.build_simulation().run_cycle(search.wanted)
     evaluation = cycle.pre_filter.find_state(DynamicResources)

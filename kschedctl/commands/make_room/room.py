@@ -440,8 +440,8 @@ class RoomMaking:
     def _get_plan_replays(self, course: PlanCourse, seed: int, waiting_first: bool) -> PlanReplays:
         """Return the replays of plans that start from the course's stage with this seed.
 
-        They are cached unless the course has a stage of its own. `waiting_first` says whether waiting pods are tried
-        before the replacements of evicted pods.
+        The replays are cached unless the course has a stage of its own. `waiting_first` says whether waiting pods are
+        tried before the replacements of evicted pods.
         """
         key = PlanReplayKey((*course.others, *course.unit), seed, waiting_first)
         stage = replace(course.stage, waiting=key.waiting, seed=seed, waiting_first=waiting_first)

@@ -296,8 +296,8 @@ class PlanSearch:
     def _record_first_cycle(self, cycle: Cycle, sets: SetsOnNodes) -> None:
         """Set the attributes that depend on the pod's first scheduling cycle.
 
-        They say which nodes are eligible, with and without DynamicResources, on which nodes the pod fits without the
-        movable pods, and whether other nodes or held resources keep it away.
+        The attributes say which nodes are eligible, with and without DynamicResources, on which nodes the pod fits
+        without the movable pods, and whether other nodes or held resources keep the pod away.
         """
         self.promising = sets.promising
         self.eligible_except_devices = _find_eligible_nodes(cycle, ignored_plugin=DynamicResources.name)

@@ -79,7 +79,8 @@ def queues(
 def _list_unread_kueue_kinds(cluster: Cluster) -> tuple[UnknownKind, ...]:
     """Return the kinds that Kueue reads but that could not be read from the cluster.
 
-    Kinds that were not requested count as absent, except for ClusterQueues if there are none to report on.
+    Kinds that were not requested are left out, except for ClusterQueue if the cluster has no ClusterQueues to report
+    on.
     """
     gaps = ((kind, cluster.find_gap(kind)) for kind in NEEDED_KINDS)
     return tuple(

@@ -57,7 +57,7 @@ def rebalance(
     now: str = "",
     progress: Progress = NO_PROGRESS,
 ) -> Rebalancing:
-    """Find which pods the descheduler would evict, where they go, whether that ends, and which budgets stop it.
+    """Find which pods the descheduler would evict, where they go, whether evictions end, and which budgets stop them.
 
     A round starts once all pods of the previous one run. Raises InputError for a policy that cannot be used.
 

@@ -202,7 +202,7 @@ def add_lingering_stand_ins(cluster: Cluster, grace_seconds: int | None) -> tupl
     """Add stand-ins for the evicted pods that may still terminate while their replacements are placed.
 
     `grace_seconds` is the grace period of evictions in seconds, or None if each pod's own period counts. Return the
-    same as `add_stand_ins`.
+    cluster, and a mapping from one pod of each template to its stand-in, both as `namespace/name`.
     """
     waiting_jobs = find_jobs_awaiting_termination(cluster)
 

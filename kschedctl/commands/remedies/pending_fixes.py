@@ -234,10 +234,10 @@ class GreedyChoice:
         return True
 
     def _record_effect(self, proposal: Proposal, after: UnexplainedSettling) -> tuple[int, int]:
-        """Record a proposal's effect, and return how many relevant pods it clears and how many it was meant for.
+        """Record a proposal's effect, and return how many relevant pods and how many pods in `may_help` it clears.
 
-        `after` is the cluster after the proposal. The second number counts only pods in `may_help` that no longer wait.
-        If it is 0, the proposal is fruitless.
+        `after` is the cluster after the proposal, in which cleared pods no longer wait. If no pod in `may_help` is
+        cleared, the proposal is fruitless.
         """
         cleared = self._count_relevant_pods(self.settled.waiting) - self._count_relevant_pods(after.waiting)
         self.cleared[proposal] = cleared
@@ -524,9 +524,9 @@ def _group_similar_pods(scheduler: Scheduler, keys: Iterable[str]) -> list[Simil
 
 
 def _count_affordable_simulations(groups: int, nodes: int) -> int:
-    """Return the most simulations of the greedy choice.
+    """Return the maximum number of simulations for the greedy choice.
 
-    The cost of a simulation grows with the groups of similar waiting pods and with the nodes.
+    The more groups of similar waiting pods and the more nodes there are, the fewer simulations are affordable.
     """
     return SIMULATION_BUDGET // (10 + groups * (1000 + nodes) // 1000)
 
@@ -567,7 +567,7 @@ def _build_chosen_remedy(
 
     `cleared` has the keys of the pods that get a node with the remedy. `other_waiting_pods` are not among the pods to
     help, so the report lists them separately. `rollout` is the replayed rollout, or None if there was none. `manifest`
-    is the one that creates the proposal's pods, or None if they exist.
+    creates the proposal's pods, and is None if they exist.
     """
     trial = proposal.fix.trial
     # A change of the pod template in the manifest changes all pods, so that only existing pods are changed one by one.
@@ -623,7 +623,7 @@ def _find_harmless_unchosen_fix(group: SimilarWaitingPods, choice: GreedyChoice)
 
 
 def _choose_best_fix(group: SimilarWaitingPods, fruitless: Collection[frozenset[Fix]]) -> RankedFix | None:
-    """Return the group's best fix, or the next one of no higher price that is not `fruitless` if the best one is.
+    """Return the group's best fix. If it is `fruitless`, prefer the next fix of no higher price that is not.
 
     If all such fixes are `fruitless`, return the best fix. Return None if the group has no fixes.
     """

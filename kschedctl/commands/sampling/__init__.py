@@ -58,9 +58,10 @@ def sampling_costs(
 def compute_sampling_costs(
     targets: Sequence[TargetPod], *, max_loss: float = MAX_LOSS, progress: Progress = NO_PROGRESS
 ) -> SamplingCosts:
-    """Return what sampling costs for the target pods, of which there is at least one. They share one scheduler.
+    """Return what sampling costs for the target pods.
 
-    `max_loss` and `progress` are as for `sampling_costs`. Raises UsageError if `max_loss` is negative.
+    There must be at least one target, and all targets must share a scheduler. `max_loss` and `progress` are as for
+    `sampling_costs`. Raises UsageError if `max_loss` is negative.
     """
     return compute_sampling_costs_of_targets(
         targets[0].scheduler, targets, limits=build_limits(max_loss), progress=progress

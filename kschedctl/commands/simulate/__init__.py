@@ -185,7 +185,7 @@ def simulate(
 
 
 def _count_left_out_pods_that_fit(shared: PreparedCluster) -> int | None:
-    """Count the left-out pods that get a node without evictions after the old pods are removed, before the new ones.
+    """Count the left-out pods that fit without evictions once old pods are removed, but before new pods are placed.
 
     Return None if extenders would have to be called for all of them, or if the user interrupts.
     """
@@ -306,7 +306,7 @@ def run_once(
 
 
 def _list_pods_evicted_for_waiting_pods(evicted: Iterable[EvictedPod], waiting_pods: frozenset[str]) -> tuple[str, ...]:
-    """Return the pods that are evicted only for pods that were already waiting, or for the victims of these.
+    """Return the pods that are evicted only for pods that were already waiting, directly or through further evictions.
 
     `evicted` has the evictions in their order.
     """

@@ -207,8 +207,8 @@ def _count_evicted_pods(report: SimulationReport) -> int:
 def _list_live_kinds(*, autoscale: bool) -> LiveKinds:
     """Return the kinds to read from a live cluster in addition to those that the scheduler needs.
 
-    They hold pods back or change the number of replicas. With `autoscale`, those that describe node groups and node
-    pools are added.
+    Objects of these kinds hold pods back or change the number of replicas. With `autoscale`, the kinds that describe
+    node groups and node pools are added.
     """
     kinds = HELD_BACK_KINDS.union(AUTOSCALED_KINDS)
     return kinds.union(AUTOSCALER_STATUS_KINDS).union(KARPENTER_KINDS) if autoscale else kinds
@@ -395,7 +395,7 @@ def _suggest_commands(
 def _list_options_of_next_simulation(report: SimulationReport, settings: SimulateSettings) -> list[str]:
     """Return the options with which to repeat the simulation, or [] if it need not be repeated.
 
-    They include options that this simulation already had.
+    The options include those that this simulation already had.
     """
     has_scheduled_pods = report.placed + report.unplaced > 0
     waiting_pods_may_come_first = bool(report.left_out) and has_scheduled_pods
@@ -414,8 +414,8 @@ def _suggest_explaining_waiting_pods(
 ) -> tuple[str, ...]:
     """Return the command that explains why pods of the cluster still wait.
 
-    If the files may have the cluster as well as the manifests, it is about the first pod only, since `explain -A` would
-    be about the manifests.
+    If the cluster comes from a snapshot or the demo, the command explains all pending pods, without the files.
+    Otherwise, it explains only the first waiting pod, since `explain -A` would be about the manifests in the files.
     """
     extender_options = extending.to_cli_options()
     if source.demo or source.snapshot:

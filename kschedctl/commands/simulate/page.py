@@ -106,7 +106,7 @@ def build_simulation_page(report: SimulationReport, style: Style) -> Page:
 def _choose_next_title(report: SimulationReport) -> str:
     """Return the title above the next commands, which says what a repetition of the simulation would add.
 
-    A command about pods without a node or that were not created comes first.
+    If pods get no node, are not created or still wait, the title first names the command about these pods.
     """
     additions = []
     if report.left_out:
@@ -147,9 +147,9 @@ def _build_verdict_lines(report: SimulationReport) -> Page:
 
 
 def _build_fit_summary(report: SimulationReport) -> Page:
-    """Build the line that says how many of several workloads fit, and which do not.
+    """Build the line that says how many of several workloads fit, and which workloads do not fit.
 
-    Return () if all fit, if there is only one, or if the answer depends on seeds or new nodes.
+    Return () if all workloads fit, if there is only one workload, or if the answer depends on seeds or new nodes.
     """
     if report.growth or report.variation:
         return ()

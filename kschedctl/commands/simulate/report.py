@@ -282,7 +282,8 @@ class SimulationReport(Report, frozen=True):
     def most_unplaced(self) -> int:
         """The number of pods without a node, apart from those that waited before the manifests were applied.
 
-        It is the number after all new nodes came, or in the worst run of several.
+        If an autoscaler adds nodes, this is the number after all new nodes exist. If there are several runs, it is the
+        number in the worst run.
         """
         if self.growth:
             waited_before = self._waited_before

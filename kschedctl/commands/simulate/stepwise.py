@@ -290,7 +290,8 @@ def follow_rollout(
     applied to it first. With ``sampling`` the scheduler looks at as many nodes as it really would. ``where`` names the
     source of the events in errors.
 
-    Raises InputError, also if there is no Scheduled event, and ConfigurationError.
+    Raises InputError if an event or manifest is invalid or if there is no Scheduled event, and ConfigurationError if
+    the scheduler's configuration is invalid.
 
     >>> import kschedctl
     >>> node = {"kind": "Node", "metadata": {"name": "n1"}, "status": {"allocatable": {"pods": "9"}}}

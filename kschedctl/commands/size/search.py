@@ -117,8 +117,8 @@ class SetSearch:
     def probe_fill_levels(self, counts: Counts) -> None:
         """Measure the fill levels for the searches from all starting sets, on a set that is crowded.
 
-        All processes share them if this is called before the processes start. Raises KeyboardInterrupt if the user
-        interrupts.
+        If this is called before the worker processes start, all of them share the levels. Raises KeyboardInterrupt if
+        the user interrupts.
         """
         placeable = [key for key, takers in self.sets.find_pods_without_node(counts).items() if takers]
         self._probed_levels = self._measure_cheapest_fill_levels(counts, placeable)

@@ -346,7 +346,7 @@ def split_shapes_by_zone(shapes: Mapping[str, NodeShape], places: Places) -> dic
 def map_pods_to_shapes(places: Places, shapes: Mapping[str, NodeShape]) -> Takers:
     """Map each pod to the names of the shapes on which it fits.
 
-    `places` has the places on which each pod fits: pairs of a shape and a zone. Variants of a shape that exist in only
+    `places` has the places on which each pod fits: pairs of a shape and a zone. Parts of a shape that are limited to
     one of these zones are included.
     """
     shapes_by_place: dict[Place, list[str]] = {}

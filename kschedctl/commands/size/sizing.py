@@ -144,7 +144,7 @@ def size_cluster(
 def _needs_node(pod: Pod) -> bool:
     """Return whether the pod needs a node that has to be bought.
 
-    Finished and terminating pods do not. DaemonSet pods and static pods come with their node, so they do not either.
+    Return False for finished and terminating pods, and for DaemonSet pods and static pods, which come with their node.
     """
     is_leaving = pod.terminated or pod.metadata.deletion_timestamp is not None
     return not is_leaving and find_owner(pod).kind not in ON_EVERY_NODE
@@ -299,7 +299,8 @@ class _Sizing:
     ) -> Sequence[Counts]:
         """Replay the first starting set, and return it in a list if it is crowded. Otherwise return an empty list.
 
-        Raises KeyboardInterrupt if the user interrupts.
+        If the set is crowded, the fill levels for all searches are measured on it. Raises KeyboardInterrupt if the user
+        interrupts.
         """
         first_sets = plain_starts.sets[:1]
         parts = [self.pod_count] * len(first_sets)
@@ -414,8 +415,8 @@ class _Sizing:
     def _replay_sets(self, search: SetSearch, sets: Sequence[Counts], done: Callable[[int], None]) -> list[TriedSet]:
         """Replay sets, and return for each set whether it takes all placeable pods.
 
-        Results are missing for the last sets if no replays are left, and for some of the sets after an interruption.
-        Then `interrupted` is set.
+        Results are missing for the last sets if no replays are left, and for some of the sets if the user interrupts.
+        An interruption is recorded in `interrupted`.
         """
         if isfinite(self._remaining_replays):
             sets = sets[: max(int(self._remaining_replays), 0)]
@@ -429,7 +430,7 @@ class _Sizing:
     def _remove_pods_from_cluster(self, keys: Collection[str], messages: Mapping[str, str]) -> None:
         """Remove the pods with these keys, which fit on no node shape, from `cluster` and `takers`.
 
-        Those with a message from kube-scheduler are added to `homeless`.
+        Removed pods that have a message from kube-scheduler are added to `homeless`.
         """
         self.homeless |= {key: messages[key] for key in messages if key in keys}
         remaining_pods = (pod for pod in self.cluster.pods if pod.key not in keys)

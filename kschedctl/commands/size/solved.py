@@ -396,7 +396,7 @@ MAX_PATTERN_SEARCHES = 1500
 def find_cuts(program: PackingProgram) -> list[Cut]:
     """Find cuts, which are conditions that every sufficient set of nodes satisfies.
 
-    They come from column generation: each step computes dual prices of the pods, and these prices give one cut. No cuts
+    Cuts come from column generation: each step computes dual prices of the pods, and these prices give one cut. No cuts
     are returned if the program has no pods, or more than MAX_PAIRS pairs of groups and shapes.
     """
     # Groups of pods that some shape takes, and the shapes that no other shape replaces at the same or a lower price

@@ -137,9 +137,9 @@ def _add_release_switching_default(
 ) -> VersionChange:
     """Return the change of a gate or plugin with the release that switched its default, and with the new default.
 
-    This release is the first of those since which the default is that of the newer version. Both are left out if the
-    default is the same in the two versions. For a gate, also set whether the second version no longer has the gate.
-    Changes of other aspects are returned unchanged.
+    This is the first release from which on the default is that of the newer version. Both are left out if the default
+    is the same in the two versions. For a gate, also set whether the second version no longer has the gate. Changes of
+    other aspects are returned unchanged.
     """
     get_default = DEFAULT_GETTERS.get((aspect.sort, aspect.values.what))
     if get_default is None:

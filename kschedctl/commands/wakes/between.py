@@ -236,8 +236,7 @@ def _is_about_pod(change: ChangedObject, pod: Pod) -> bool:
 def _find_waking_change(rejected: RejectedPod, watched: WatchedChange, moments: Moments) -> WakingChange | None:
     """Return the report on a change, with the plugins that queue the pod because of it.
 
-    Return None if the change does not wake the pod. It cannot if none of the rejecting plugins registered for its
-    events.
+    Return None if the change does not wake the pod, for example because no rejecting plugin registered for its events.
     """
     occurrences = drop_updates_of_other_pods(watched.occurrences, rejected.info)
     if not has_registered_rejector(rejected, occurrences):

@@ -141,7 +141,7 @@ def _build_rejector_report(scheduler: Scheduler, rejected: RejectedPod, plugin: 
 def _iter_rejection_reasons(rejected: RejectedPod, plugin: str) -> Iterator[str]:
     """Yield the plugin's reasons for rejecting nodes, each with the number of nodes and the closest node.
 
-    A gated pod is not tried on any node. For it, yield the gate's reasons.
+    A gated pod is not tried on any node, so the gate's reasons are yielded instead.
     """
     cycle = rejected.attempt.cycle
     if cycle is None:
@@ -192,9 +192,10 @@ def iter_wake_triggers(
 ) -> Iterator[WakeTrigger]:
     """Yield the changes that wake the pod, among the kinds of changes for which the plugin registered.
 
-    If the plugin holds the pod back before an attempt (`gated`), and can describe the changes itself, it does so.
-    Without queueing hints (`hinted` is false), every registered change that reaches the pod wakes it, and so does any
-    update of the pod. In versions that pre-check nodes, every node event without a hint wakes it as well.
+    If the plugin holds the pod back before an attempt (`gated`), and can describe the changes itself, only the changes
+    that it describes are yielded. Without queueing hints (`hinted` is false), every registered change that reaches the
+    pod wakes it, and so does any update of the pod. In versions that pre-check nodes, every node event without a hint
+    wakes it as well.
     """
     plugin = query.plugin
     if query.gated and offers(plugin, AdmittingPlugin):

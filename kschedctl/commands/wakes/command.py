@@ -102,8 +102,8 @@ def _suggest_commands(
 ) -> Commands:
     """Return the command to run next, under the key "".
 
-    For several pods, it lists the changes that wake the first rejected pod. For a pod that fits, it explains why the
-    pod still waits. Pods that are not in the cluster and effects of given changes have no command.
+    For several pods, the command lists the changes that wake the first rejected pod. For a pod that fits, the command
+    explains why the pod still waits. Pods that are not in the cluster and effects of given changes have no command.
     """
     match report:
         case WakeUpsOfMany():

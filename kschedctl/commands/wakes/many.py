@@ -96,7 +96,7 @@ def _build_wakes_report(
 
     Pods that already fit, and changes that the scheduler does not watch, are only listed. `scope` describes the pods,
     and `unserved` are the pods that no profile serves. If the user interrupts, the report has the answers until then.
-    Raises KeyboardInterrupt if there are none.
+    Raises KeyboardInterrupt if there are no answers by then.
     """
     answers: list[Wakes] = []
     interrupted = False

@@ -458,9 +458,9 @@ def _settle_changes(changes: CarriedOutChanges, cluster_before: Cluster) -> Sett
 
 
 def _add_unnamed_causes(changes: Iterable[PodChange], view: Fork) -> Iterator[PodChange]:
-    """Yield the changes, and add the cause that the message omits to those of newly pending pods.
+    """Yield the changes, and give each change of a newly pending pod the cause that its message omits.
 
-    Such a cause is a volume that can be used only from some nodes, or an object that does not exist.
+    A message omits volumes that can be used only from some nodes, and objects that do not exist.
     """
     missing_objects = MissingObjects(view.cluster)
     for change in changes:

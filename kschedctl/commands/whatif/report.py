@@ -380,9 +380,9 @@ class WhatIf(Report, frozen=True):
         return tuple(dict.fromkeys(pod for group in groups for pod in group.pods))
 
     def _describe_waiting_pods(self) -> str:
-        """Describe, as the end of a sentence, how many pods wait between the steps and until nodes are deleted.
+        """Describe, as the end of a sentence, how many pods wait between the steps or until failed nodes are deleted.
 
-        Return "" if no pods do.
+        Pods that run again only after that deletion are counted as well. Return "" if there are no such pods.
         """
         text = ""
         between = {pod for wait in self.waits_between_steps for pod in wait.pods}
@@ -399,7 +399,7 @@ class WhatIf(Report, frozen=True):
     def describe_evictions_before(self) -> tuple[str, ...]:
         """Return a text for each pod that fits before the first step by preempting others, with the fate of these.
 
-        The last text counts the other pods that end because their Job fails, if there are any.
+        A text on other pods that end because their Job fails, and texts on violated PodDisruptionBudgets, follow.
         """
         victims_by_preemptor: dict[str, list[EvictedPod]] = {}
         for evicted in self.evicted_before:

@@ -114,7 +114,8 @@ def _find_flavor_shortages(trials: AdmissionTrials, trial: AdmissionTrial, rank:
 def _rank_flavors_by_shortage(queue: CachedQueue, info: WorkloadInfo, group: ResourceGroup) -> list[Usage]:
     """Return the Workload's shortages in each flavor of the group, the smallest first.
 
-    A shortage is measured by the shares of the requests that are short. Return [] if nothing of the group is requested.
+    Flavors are compared by the sum of the missing shares of the requests. Return [] if nothing of the group is
+    requested.
     """
     requests = _sum_group_requests(info, group)
     if not requests:

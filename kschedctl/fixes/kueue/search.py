@@ -47,9 +47,9 @@ def add_admission_fixes(
 ) -> tuple[WaitingElsewhere, ...]:
     """Return the entries with fixes of Workloads added.
 
-    Fixes are searched for the first ``MOST_WORKLOADS`` entries whose Workload is not admitted by Kueue. ``manifests``
-    has the jobs that are not in the cluster, for which Kueue would create Workloads. If no Workloads can be built from
-    the manifests, they are ignored. ``now`` is the RFC 3339 time of the replays, or empty.
+    Only the first ``MOST_WORKLOADS`` entries with a Workload that Kueue does not admit get fixes. ``manifests`` has the
+    jobs that are not in the cluster, for which Kueue would create Workloads. If no Workloads can be built from the
+    manifests, they are ignored. ``now`` is the RFC 3339 time of the replays, or empty.
     """
     # Find the Workload of each entry by the resource that it names, a Workload or a new job.
     workloads = {
@@ -290,7 +290,7 @@ def _build_fewer_pods_proposal(workload: KueueWorkload, job: Owner | None, index
 def _describe_fewer_pods(pod_set: KueuePodSet, job: Owner | None, count: int) -> tuple[str, tuple[FixCost, ...]]:
     """Return the summary and the costs of letting a pod set start with ``count`` pods.
 
-    Without a current minCount, they ask the user to check that ``count`` pods are enough.
+    Without a current minCount, the summary and the costs ask the user to check that ``count`` pods are enough.
     """
     subject = job or f"pod set {pod_set.name}"
     loss = FixCost(CostKind.GIVES_UP, f"{subject} then runs with {count} of its {pod_set.count:,} pods")

@@ -108,9 +108,10 @@ class AdmissionTrials:
         return self.get_outlook(trial).admission is not None
 
     def place_pods(self, trial: AdmissionTrial) -> PodPlacement | None:
-        """Place the Workload's admitted pods, after the pods of all Workloads that the trial admits before it.
+        """Place the Workload's admitted pods, after the pods of all Workloads that are admitted earlier in the trial.
 
-        Return None if the nodes or pods are unknown, or if there are too many pods to place.
+        Return how many of the pods get a node. Return None if the nodes or pods are unknown, or if there are too many
+        pods to place.
         """
         if (
             not self.cluster.nodes
@@ -148,9 +149,9 @@ def _collect_preempted_workloads(outlooks: Mapping[str, WorkloadOutlook]) -> set
 
 
 def _find_queues_of_cohort_tree(cluster: Cluster, queue_name: str) -> set[str]:
-    """Return the names of the ClusterQueues in the cohort tree of this ClusterQueue, or an empty set if it is missing.
+    """Return the names of the ClusterQueues in the cohort tree of the named ClusterQueue.
 
-    A ClusterQueue without a cohort is a tree by itself.
+    A ClusterQueue without a cohort is a tree by itself. The result is empty if the named ClusterQueue does not exist.
     """
     parents = {cohort.metadata.name: cohort.spec.parent_name for cohort in cluster.cohorts}
     root_by_queue = {}

@@ -149,8 +149,8 @@ class Trials:
     def _run_cycle(self, changes: tuple[Fix, ...]) -> RemedyTrial:
         """Apply the changes, admit the changed pod, and replay its scheduling cycle.
 
-        Preemption is replayed only if the changes raise the pod's priority and it fits nowhere. The trial has no cycle
-        if admission denies the pod or no profile serves it.
+        Preemption is replayed only if the changes raise the pod's priority and the pod fits nowhere. The trial has no
+        cycle if admission denies the pod or no profile serves it.
         """
         self.replayed += 1
         edits = apply_fixes(changes, self.read)
@@ -355,7 +355,7 @@ def build_changed_replicas(cluster: Cluster, before: Pod, after: Pod) -> dict[tu
 
 
 def _loses_anti_affinity(before: Pod, after: Pod) -> bool:
-    """Return whether the changed pod has only some of its required anti-affinity terms, or none, and no other terms."""
+    """Return whether the changed pod has fewer required anti-affinity terms than before, and no new ones."""
     old_terms, new_terms = get_anti_affinity(before), get_anti_affinity(after)
     return len(new_terms) < len(old_terms) and all(term in old_terms for term in new_terms)
 

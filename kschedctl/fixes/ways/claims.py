@@ -82,7 +82,10 @@ def reset_claim(claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
 
 
 def has_delayed_binding(class_name: str, storage: Listers) -> bool:
-    """Return whether the class binds a claim only after a pod that uses it was scheduled. False for unknown classes."""
+    """Return whether the class binds a claim only after a pod that uses it was scheduled.
+
+    Return False for an unknown class.
+    """
     storage_class = storage.classes.get(class_name)
     return storage_class is not None and storage_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
 

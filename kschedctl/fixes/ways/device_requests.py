@@ -340,9 +340,10 @@ def iter_missing_device_class_fixes(trial_node: TrialNode) -> Iterator[Fix]:
 def _iter_device_class_replacement_fixes(
     trial_node: TrialNode, claim: ResourceClaim, request: str, missing: str
 ) -> Iterator[Fix]:
-    """Yield fixes for a missing DeviceClass. They request an existing class, or create this one for a driver's devices.
+    """Yield fixes that request an existing class instead of the missing DeviceClass, or create the missing one.
 
-    Classes with a similar name come first, then other classes, then a new class for each of the first few drivers.
+    Classes with a similar name come first, then other classes, then a new class for the devices of each of the first
+    few drivers.
     """
     names = [class_.metadata.name for class_ in trial_node.cycle.view.cluster.device_classes]
     similar_names = get_close_matches(missing, names, n=2, cutoff=NAME_CUTOFF)

@@ -36,7 +36,7 @@ def iter_device_fixes(trial_node: TrialNode, rejection: NodeRejection) -> Iterat
 
     If the node's devices do not satisfy the claims, the fixes change the requests, free devices, or remove taints from
     devices. If allocated claims cannot be used on the node, the fixes free the first of these claims. A rejection
-    without a fact is due to missing claims or classes.
+    without a fact is due to claims or classes, which the fixes create, correct or recreate.
     """
     match rejection.fact:
         case DevicesUnfit() as fact:
@@ -122,7 +122,7 @@ def _without_allocation(claim: ResourceClaim) -> ResourceClaim:
 
 
 def _iter_reallocation_fixes(trial_node: TrialNode, key: str) -> Iterator[Fix]:
-    """Yield the fix that recreates a claim so that it gets other devices, because the pod cannot reach its devices.
+    """Yield the fix that recreates a claim whose devices the pod cannot reach, so that the claim gets other devices.
 
     If other pods use the claim, fixes that stop the first `MOST_HOLDERS` of them are yielded instead. ``key`` is the
     claim's ``namespace/name``. Nothing is yielded if the claim does not exist.

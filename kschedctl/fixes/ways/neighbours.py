@@ -108,7 +108,7 @@ def _find_removable_pods(trial_node: TrialNode, rejection: NodeRejection) -> lis
 def _exclude_own_replicas(trial_node: TrialNode, positions: Sequence[Position]) -> list[Position]:
     """Return the positions without pods of the target pod's own workload.
 
-    These do not have to make room for another replica.
+    A replica does not have to make room for another replica.
     """
     own_workload = find_owner(trial_node.trial.pod)
     return [
@@ -319,7 +319,8 @@ def _build_node_change(node: str) -> Callable[[Pod], Pod]:
 def _find_node_for_moved_pod(trial_node: TrialNode, position: Position, pod: Pod, allowed_nodes: Bools) -> str:
     """Return the allowed node with the highest score for the moved pod once the target pod has taken its place.
 
-    `position` is the moved pod's, and `allowed_nodes` a mask (N,). Return "" if no allowed node is feasible.
+    `position` is the position of the moved pod, and `allowed_nodes` is a mask (N,). Return "" if no allowed node is
+    feasible.
     """
     # Take the moved pod off its node and place the target pod there, unless that pod has a node already
     after = trial_node.cycle.view.fork()
@@ -440,7 +441,7 @@ def merge_scale_downs(fixes: Sequence[Fix]) -> list[Fix]:
 def _merge_scale_downs_of_workload(fixes: Sequence[Fix]) -> Fix:
     """Return one fix that removes the pods of all these fixes, which scale down one workload step by step.
 
-    Its price is the highest price among them.
+    The price of the merged fix is the highest price of these fixes.
     """
     first = fixes[0]
     last = min(fixes, key=lambda fix: fix.remaining_replicas or 0)  # `or 0` is for the type checker only
@@ -467,7 +468,7 @@ def _merge_scale_downs_of_workload(fixes: Sequence[Fix]) -> Fix:
 
 
 def _count_replicas_after_removal(trial_node: TrialNode, pod: Pod, owner: Owner) -> int | None:
-    """Return how many replicas remain if scaling down the owner removes this pod, or None if it does not.
+    """Return how many replicas remain if scaling down the owner removes this pod, or None if this pod stays.
 
     While one of the workload's pods has no node, a ReplicaSet removes that pod first and a StatefulSet removes none. A
     StatefulSet always removes the pod with the highest ordinal. Workloads of other kinds are not scaled down.

@@ -319,7 +319,7 @@ def build_added_nodes_fix(
     are the resources in `larger` that no node offers, and `has_rare_devices` says that most nodes of the model's pool
     lack the model's devices. Both change the fix's text. `with_room_for` becomes a field of the fix.
     `also_for` is a clause that says for which other pods the nodes are larger than the pod needs. `other_zone` is the
-    zone of the new nodes if the node of the model's name is in another one. The labels of `model` name it already.
+    zone of the new nodes if the node of the model's name is in another one. The labels of `model` name this zone.
     """
     name = model.metadata.name
     sizes: Resources = {

@@ -112,7 +112,8 @@ def find_missing_required_host(trial: RemedyTrial) -> str:
 def _may_drop_terms(trial: RemedyTrial) -> bool:
     """Return whether the pod's required terms may be given up.
 
-    They may not for a DaemonSet pod, which belongs on one node, and for a pod that has files on a missing host.
+    A DaemonSet pod needs its terms, because it belongs on one node. A pod that has files on a missing host also needs
+    them.
     """
     return find_owner(trial.pod).kind != "DaemonSet" and not find_missing_required_host(trial)
 

@@ -97,7 +97,10 @@ def iter_affinity_term_fixes(trial_node: TrialNode, rejection: NodeRejection) ->
 
 
 def get_required_terms(pod: Pod, field: str) -> tuple[PodAffinityTerm, ...]:
-    """Return the pod's required terms in `field`, which is `pod_affinity` or `pod_anti_affinity`. They may be empty."""
+    """Return the pod's required terms in `field`, or () if there are none.
+
+    `field` is `pod_affinity` or `pod_anti_affinity`.
+    """
     affinity = getattr(pod.spec.affinity, field, None)
     return affinity.required_during_scheduling_ignored_during_execution if affinity else ()
 
@@ -318,7 +321,7 @@ def _iter_namespace_label_fixes(trial_node: TrialNode, rejection: NodeRejection)
 
 
 def _find_unmatched_term(trial_node: TrialNode, index: int, term: PodAffinityTerm) -> _UnmatchedTerm | None:
-    """Return the pod's required affinity term at this index if it selects no pod, or None if it selects any.
+    """Return the pod's required affinity term at this index if it selects no pod, or None if it selects a pod.
 
     None is also returned if the scheduler parsed fewer terms.
     """

@@ -60,7 +60,7 @@ def _find_hard_constraints(pod: Pod, key: str) -> list[tuple[int, TopologySpread
 def _find_values_of_emptiest_domains(trial_node: TrialNode, key: str) -> list[str]:
     """Return up to `MOST_DOMAINS` values of a node label, those of the least crowded domains first.
 
-    Other nodes have these values. They are in no particular order if no pods were counted by this label.
+    The values are in no particular order if no pods were counted by this label.
     """
     column = trial_node.cycle.view.nodes.label(key)
     domain_counts = next((counts for counts in find_domain_counts(trial_node) if counts.column is column), None)

@@ -108,7 +108,7 @@ def _iter_tolerable_taint_fixes(trial_node: TrialNode, node: Node, taint: Taint)
 def _may_run_on_control_planes(trial_node: TrialNode) -> bool:
     """Return whether it is acceptable that the pod runs on control planes.
 
-    It is if the pod selects its nodes itself, or if all nodes are control planes, as in small clusters.
+    It is acceptable if the pod selects its nodes itself, or if all nodes are control planes, as in small clusters.
     """
     if _selects_nodes(trial_node.trial.pod):
         return True

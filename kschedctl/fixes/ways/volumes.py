@@ -170,7 +170,8 @@ def _rank_volumes(trial_node: TrialNode, claim: PersistentVolumeClaim) -> list[P
 def _is_volume_available(trial_node: TrialNode, volume: PersistentVolume) -> bool:
     """Return whether no claim uses the volume.
 
-    It was never bound, its claim is gone or was recreated, or its phase says that it was released.
+    A volume is available if it was never bound, if its claim is gone or was recreated, or if its phase is Released or
+    Failed.
     """
     claim_ref = volume.spec.claim_ref
     if claim_ref is None:

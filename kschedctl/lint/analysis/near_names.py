@@ -78,7 +78,7 @@ def _count_typing_slips(written: str, known_name: str, min_length: int) -> int |
 
 
 def _is_meant_common_word(word: str, known_word: str) -> bool:
-    """Return whether a word is a common one that is no misspelling of the known word.
+    """Return whether a word is a common word that is meant as written, not a misspelling of the known word.
 
     A long common word may be a misspelling of a word that is not common.
     """

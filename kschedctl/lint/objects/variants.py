@@ -134,7 +134,7 @@ class Variants:
     def _can_sets_keep_objects_apart(self, sets: AppliedSets) -> bool:
         """Return whether the applied sets can keep objects in different clusters.
 
-        They can if there are several sets, or if a loose set spans several folders.
+        Several sets can do so, and so can a loose set if the objects are in several folders.
         """
         distinct_sets = set(sets.values())
         if len(distinct_sets) > 1:

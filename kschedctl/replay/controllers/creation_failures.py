@@ -94,10 +94,10 @@ class CreationFailures:
         return self._build_workload_report(workload, current or failed_creators)
 
     def _build_workload_report(self, workload: Owner, failed_creators: Sequence[_FailedCreator]) -> NotCreated:
-        """Build the report on a workload from those of its controllers that failed to create objects.
+        """Build the report on a workload from the failures of its controllers.
 
-        Their failures are either all current or all past. The number of missing pods is None if it is unknown, or if
-        an object other than a pod could not be created.
+        The failures are either all current or all past. The number of missing pods is None if it is unknown, or if an
+        object other than a pod could not be created.
         """
         counts = self._pod_counts.count_pods(workload)
         missing_counts = [self._pod_counts.count_pods(creator.owner).missing for creator in failed_creators]
@@ -145,7 +145,7 @@ class CreationFailures:
     def _determine_uncreated_kind(self, owner: Owner, signs: _FailureSigns) -> str:
         """Return the kind that could not be created: Job for a CronJob, ReplicaSet or Pod for a Deployment, else Pod.
 
-        It is ReplicaSet only if the reason of the condition or of an event says so.
+        For a Deployment, the kind is ReplicaSet only if the reason of the condition or of an event says so.
         """
         if owner.kind == "CronJob":
             return "Job"
@@ -207,14 +207,14 @@ class CreationFailures:
 def find_unread_kinds(cluster: Cluster, kind: str = "") -> tuple[UnknownKind, ...]:
     """Return the unread kinds that would show creation failures of a workload of this kind.
 
-    If `kind` is empty, those for all kinds of workloads are returned.
+    If `kind` is empty, return the unread kinds that would show creation failures of any workload.
     """
     kinds = EVIDENCE_KINDS.get(kind, (kind, "Event")) if kind else FAILURE_SOURCES
     return tuple(UnknownKind(kind, gap.why, CREATION) for kind in kinds if (gap := cluster.find_gap(kind)))
 
 
 def _collect_creation_failure_signs(cluster: Cluster) -> Mapping[Owner, _FailureSigns]:
-    """Return, for each owner, the condition and the events that say that it failed to create objects.
+    """Return, for each owner that failed to create objects, the condition and the events that say so.
 
     Owners that are known only from events are included if they may exist. Objects that are being deleted are left out.
     """

@@ -275,7 +275,7 @@ class MissingPods:
     def _stored_manifest(self) -> JsonObject | None:
         """The workload as it was read, or None if it was not read or does not exist.
 
-        Manifests of some kinds are also among the cluster's objects. A manifest without a UID and without pods does not
+        A workload in the files may also be among the cluster's objects. If it has neither a UID nor pods, it does not
         exist yet.
         """
         owner = self._editable_owner

@@ -169,8 +169,8 @@ class JobFailures:
     def list_changed_jobs(self) -> list[StoredJob]:
         """Return the Jobs that evictions changed, as their controllers update them.
 
-        They have more failed pods and failed indexes, and a condition Failed if they failed. The order is that of the
-        first evictions from each Job.
+        These Jobs have more failed pods and failed indexes, and a condition Failed if they failed. The order is that of
+        the first evictions from each Job.
         """
         changed_jobs = []
         for name in {**self._evicted_pods, **self.failed_jobs}:

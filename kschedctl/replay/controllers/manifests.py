@@ -67,8 +67,8 @@ def validate_new_manifests(
 ) -> None:
     """Raise InputError if the API server would not create one of the new manifests.
 
-    A manifest is new if it has no UID. Documents are validated and, with ``admission``, also admitted. Callers that
-    replay admission themselves leave ``admission`` out. Typed workloads are only validated, except for the owners in
+    A manifest is new if it has no UID. Documents are validated and, if ``admission`` is set, also admitted. Callers
+    that replay admission themselves do not set it. Typed workloads are only validated, except for the owners in
     ``validated``, whose documents were validated elsewhere.
     """
     new_structs = {

@@ -72,7 +72,7 @@ def place_replicas(target: TargetPod) -> PlacedReplicas | None:
 
     Return None if all of these pods get a node without evicting others, or if the workload is new and none of its pods
     gets one. Also return None if the target stands for no workload with replicas, or for a Job or CronJob that already
-    has pods.
+    has pods. Raises KeyboardInterrupt if the user interrupts.
     """
     workload = target.workload
     if workload is None or isinstance(workload, Pod | DaemonSet):
@@ -122,6 +122,7 @@ def _replay_update(target: TargetPod, workload: Struct) -> PlacedReplicas | None
     """Replay how the controller updates a workload that has pods: it creates more, or rolls out another template.
 
     Return None if the controller creates no pods, or if all of its new pods get a node without evicting pods of others.
+    Raises KeyboardInterrupt if the user interrupts.
     """
     cluster = target.scheduler.cluster
     existing = ExistingPods(cluster)
@@ -258,8 +259,8 @@ def _create_other_replicas(target: TargetPod) -> tuple[Cluster, list[Pod]]:
     """Create all pods of the target's workload except for the target.
 
     Return the cluster with their claims, and the pods. A suspended Job or CronJob is resumed. No pods are created if
-    the target does not stand for a workload, or if the workload already has pods. None are created for a DaemonSet
-    either, because its pods do not compete for nodes.
+    the target does not stand for a workload, if the workload is a bare pod, or if the workload already has pods. None
+    are created for a DaemonSet either, because its pods do not compete for nodes.
     """
     workload, cluster = target.workload, target.scheduler.cluster
     if workload is None or isinstance(workload, Pod | DaemonSet):

@@ -202,9 +202,9 @@ def _choose_pods_to_replace(
 ) -> list[Pod]:
     """Return the current pods that the change replaces with pods of the new template.
 
-    If a forced rollout has no visible reason to replace pods, it may still only scale the workload. No pod is replaced
-    then. Otherwise all pods are replaced, and the change says that the template may be unchanged. In both cases, the
-    change gets a note unless it has one.
+    A forced rollout of a template that looks unchanged replaces no pod if the manifest changes the number of replicas.
+    Otherwise, it replaces all pods, and the change says that the template may be unchanged. In both cases, the change
+    gets a note unless it has one.
     """
     outdated = _find_outdated_pods(existing, workload, created, current, forced=forced)
     if not (forced and created and outdated):
@@ -408,7 +408,8 @@ def are_templates_equivalent(first: PodTemplateSpec, second: PodTemplateSpec) ->
 def looks_same_to_scheduler(new: Pod, old: Pod) -> bool:
     """Return whether the scheduler sees no difference between a new pod and an existing one.
 
-    The existing pod's template hash is ignored, also in selectors. So are the labels that it has from its node.
+    The existing pod's template hash is ignored, also in selectors. Labels that were copied from its node are ignored
+    unless the new pod has them.
     """
     old_only_labels = old.metadata.labels.keys() - new.metadata.labels.keys()
     copied = COPIED_FROM_NODES & old_only_labels
@@ -483,8 +484,9 @@ def _copy_admitted_pod(existing: Pod, new: Pod) -> Pod:
 def rank_for_removal(pods: Iterable[Pod]) -> list[Pod]:
     """Sort pods into the order in which a ReplicaSet removes them.
 
-    First come pods without a node, pods that do not run, and pods that are not ready. Pods that share their node with
-    the most others and the youngest pods follow. Deletion cost, restarts and the time of readiness are not read.
+    Pods without a node come first, then pods that do not run, and then pods that are not ready. Of equal pods, those
+    that share their node with the most others come first, and then the youngest. Deletion cost, restarts and the time
+    of readiness are not read.
     """
     pod_list = list(pods)
     pods_per_node = Counter(pod.spec.node_name for pod in pod_list)

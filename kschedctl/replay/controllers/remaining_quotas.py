@@ -90,7 +90,7 @@ KIND = "ResourceClaim"
 
 
 def create_allowed_claims(cluster: Cluster, creation: Creation, pods: Mapping[str, list[Pod]]) -> Cluster:
-    """Charge the ResourceClaims of ``creation`` to their quotas, and remove those that a quota denies from it.
+    """Charge the ResourceClaims of ``creation`` to their quotas, and drop the denied claims from ``creation``.
 
     ``pods`` maps workloads to their pods. Its lists are changed: a pod with a denied claim is replaced by a copy whose
     status does not name the claim, so that the pod waits. Return the cluster with the charged quotas.

@@ -250,10 +250,7 @@ class Rollout:
 
 
 def rename_replaced_pods(change: WorkloadChange) -> list[Pod]:
-    """Return the removed pods.
-
-    If a new pod takes a removed pod's name, the removed pod gets a suffix so that both can exist.
-    """
+    """Return the removed pods, with a suffix for each pod whose name a new pod takes, so that both can exist."""
     new_keys = {pod.key for pod in change.new}
     return [_add_old_suffix(pod) if pod.key in new_keys else pod for pod in change.removed]
 

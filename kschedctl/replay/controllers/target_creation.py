@@ -252,8 +252,8 @@ def _reduce_stateful_set_to_ordinal(
 ) -> _ReducedWorkload:
     """Reduce a StatefulSet to this ordinal or, if it is None, to the first ordinal without a node.
 
-    If all have nodes, it is reduced to the last ordinal, which is the first that an update replaces. ``existing`` has
-    the existing pods by name. If one of them has the chosen ordinal, it is replaced.
+    If all ordinals have nodes, the last one is chosen, because an update replaces it first. ``existing`` has the
+    existing pods by name. If one of them has the chosen ordinal, it is replaced.
     """
     spec = workload.spec
     name = workload.metadata.name
@@ -280,9 +280,10 @@ def _remove_pods(cluster: Cluster, pods: Sequence[Pod]) -> Cluster:
 
 
 def _choose_target_pod(scheduler: Scheduler, workload: Struct, pods: Sequence[Pod]) -> TargetPod:
-    """Choose the pod that stands for the workload.
+    """Choose the pod that stands for the workload: the first of ``pods``, unless the workload is a DaemonSet.
 
-    For a DaemonSet, this is the first pod that would not be scheduled. Raises UsageError if the DaemonSet has no pods.
+    For a DaemonSet, it is the first pod that would not be scheduled, or the first of all if every pod would be. Raises
+    UsageError if the DaemonSet has no pods.
     """
     if isinstance(workload, Pod):
         return TargetPod(scheduler, pods[0])

@@ -74,7 +74,7 @@ class StepResult:
         """Take pods off their nodes, and record them as displaced. Pods that no controller recreates are gone.
 
         All pods of a Job that fails because its pods were evicted are gone as well. Pods of DaemonSets and static pods
-        are not displaced, but only counted as ending with their nodes.
+        are also gone, but they are counted as ending with their nodes instead of recorded as displaced.
         """
         job_failures = JobFailures.of_cluster(self.cluster)
         for pod in pods:

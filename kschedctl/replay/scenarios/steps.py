@@ -104,7 +104,8 @@ def _tolerates_forever(pod: Pod, no_execute: Taint) -> bool:
 def add_nodes(part: parts.AddNodes, cluster: Cluster, read: FileReader) -> StepResult:
     """Add nodes from a template, or like an existing node and with pods of the same DaemonSets.
 
-    Raises UsageError unless exactly one of `like` and `template` is set, or if a name is taken.
+    Raises UsageError unless exactly one of `like` and `template` is set, if the existing node is not found, or if a
+    name is taken. Raises InputError if the template is invalid.
     """
     model_node = _get_node_to_copy(part, cluster)
     names = _generate_node_names(part, model_node, cluster)

@@ -246,9 +246,10 @@ class _Shortage(NamedTuple):
 def _find_shortages(
     group: VolcanoPodGroup, queue: VolcanoQueue, admitted_groups: Sequence[VolcanoPodGroup]
 ) -> dict[str, _Shortage]:
-    """Return, by resource, the amounts that the Queue lacks to admit a PodGroup on top of those already admitted.
+    """Return, by resource, the shortages of the Queue that keep a PodGroup from being admitted.
 
-    Raises QuantityError for a malformed amount.
+    A resource is short if the requests of the PodGroup and of ``admitted_groups`` together exceed the Queue's
+    capability. Raises QuantityError for a malformed amount.
     """
     capability = parse_amounts(queue.spec.capability)
     held_amounts: Quantities = {}
