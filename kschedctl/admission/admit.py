@@ -110,9 +110,9 @@ def iter_admission_outcomes(
         )
         return _AdmissionRun(request, validating_order, skipped).run()
 
-    mutating_orders: Iterable[Sequence[LimitRange]] = (ranges,)
-    if annotated or limit_ranger.have_different_container_defaults(ranges):
-        mutating_orders = list_limit_range_orders(ranges)
+    # The order in which defaults are set changes the annotation, and the object itself only if the defaults differ
+    can_order_matter = annotated or limit_ranger.have_different_container_defaults(ranges)
+    mutating_orders = list_limit_range_orders(ranges) if can_order_matter else [ranges]
     for mutating_order in mutating_orders:
         outcome = run(mutating_order, ranges, all_quotas)
         yield outcome

@@ -6,6 +6,7 @@ import re
 import textwrap
 from collections.abc import Iterator, Sequence
 from enum import IntEnum
+from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -40,6 +41,8 @@ from kschedctl.text.counts import agreeing, capitalize, counted
 from kschedctl.text.printable import describe_misfit, printable, rewrite_fit_error
 
 MAX_LINES = 12
+UNLIMITED = 0
+"""The value of `BriefText.lines` for parts that are never cut."""
 MORE = "more: "
 """The beginning of the line with the command that says more."""
 
@@ -64,7 +67,7 @@ class BriefText(NamedTuple):
 
     text: str
     lines: int
-    """The maximum number of lines of the part, or 0 if the part is never cut."""
+    """The maximum number of lines of the part, or UNLIMITED if the part is never cut."""
     rank: Rank = Rank.ESSENTIAL
     """Parts with the lowest rank get lines first."""
     indent: str = "  "
@@ -191,7 +194,7 @@ class _BriefLayout:
             part = self._parts[index]
             if index not in self._shown or not part.lines:
                 continue
-            full_lines = _wrap_part(part._replace(lines=0), self._width)
+            full_lines = _wrap_part(part._replace(lines=UNLIMITED), self._width)
             if self._lines[index] == full_lines:
                 continue
             replaceable = self._list_replaceable_parts(index)
@@ -415,7 +418,7 @@ def _iter_more_line(summary: Summary, full_command: str) -> Iterator[BriefText]:
             rank = Rank.FIX  # the next command stands in for a fix
         else:
             rank = Rank.OPTIONAL
-        yield BriefText("", lines=0, rank=rank, more=(f"{MORE}{summary.next[0]}",))
+        yield BriefText("", lines=UNLIMITED, rank=rank, more=(f"{MORE}{summary.next[0]}",))
         return
     lacks_first_fix = bool(summary.fixes) and not fix_commands and not summary.fixes[0].edits
     explains_several = summary.summarizes == "Explanations"
@@ -424,7 +427,7 @@ def _iter_more_line(summary: Summary, full_command: str) -> Iterator[BriefText]:
         return
     rank = Rank.FURTHER if has_further_tables else Rank.OPTIONAL
     if full_command:
-        yield BriefText("", lines=0, rank=rank, more=(f"{MORE}{full_command}",))
+        yield BriefText("", lines=UNLIMITED, rank=rank, more=(f"{MORE}{full_command}",))
     else:
         yield BriefText("more: the same command without --brief", lines=1, rank=rank)
 
@@ -474,9 +477,10 @@ def _list_warnings_to_show(summary: Summary) -> list[str]:
 
 
 def _iter_fix_parts(summary: Summary) -> Iterator[BriefText]:
-    """Yield the first fix, its edits of the manifest, its commands or their number, and the number of further fixes.
+    """Yield the first fix with its edits and commands, and the number of further fixes.
 
-    If the fixes are the steps of one plan, yield every fix, without commands. Yield nothing if there are no fixes.
+    If the fixes are the steps of one plan, yield every fix, without edits and commands. Yield nothing if there are no
+    fixes.
     """
     if not summary.fixes:
         return
@@ -484,20 +488,29 @@ def _iter_fix_parts(summary: Summary) -> Iterator[BriefText]:
         for number, fix in enumerate(summary.fixes, 1):
             yield _build_plan_fix_part(f"fix {number}", fix)
         return
-    fix, commands = summary.fixes[0], _get_short_commands(summary)
+    fix = summary.fixes[0]
     yield _build_fix_part(LABEL_BY_SUMMARY.get(summary.summarizes, "fix"), fix)
-    if fix.edits:
-        text = f"  in the manifest: {'; '.join(fix.edits)}"
-        yield BriefText(text, lines=0, rank=Rank.FIX, indent="    ", needs_previous=True)
-    if commands:
-        command_lines = tuple(f"  {command}" for command in chain_commands(commands))
-        yield BriefText("", lines=0, rank=Rank.FIX, more=command_lines, needs_previous=True)
-    elif fix.commands:
-        text = f"  {counted(len(fix.commands), 'command')} not shown here"
-        yield BriefText(text, lines=1, rank=Rank.FIX, needs_previous=True)
+    yield from _iter_parts_below_fix(fix, _get_short_commands(summary))
     further_text = _describe_further_fixes(summary)
     if further_text:
         yield BriefText(f"  and {further_text}", lines=1, rank=Rank.FURTHER, needs_previous=True)
+
+
+def _iter_parts_below_fix(fix: ShortFix, commands: Sequence[str]) -> Iterator[BriefText]:
+    """Yield the parts that are shown only together with a fix: its edits of the manifest, and its commands.
+
+    `commands` are the commands that are short enough to be shown. If there are none, the number of the fix's commands
+    is yielded instead.
+    """
+    part_below_fix = partial(BriefText, rank=Rank.FIX, needs_previous=True)
+    if fix.edits:
+        text = f"  in the manifest: {'; '.join(fix.edits)}"
+        yield part_below_fix(text, lines=UNLIMITED, indent="    ")
+    if commands:
+        command_lines = tuple(f"  {command}" for command in chain_commands(commands))
+        yield part_below_fix("", lines=UNLIMITED, more=command_lines)
+    elif fix.commands:
+        yield part_below_fix(f"  {counted(len(fix.commands), 'command')} not shown here", lines=1)
 
 
 def _build_fix_part(label: str, fix: ShortFix) -> BriefText:
@@ -513,7 +526,7 @@ def _build_fix_part(label: str, fix: ShortFix) -> BriefText:
     costs = _describe_costs(fix)
     drawbacks = f", but {costs}" if costs else ""
     text = f"{label}: {fix.summary}{drawbacks}"
-    return BriefText(text, lines=0, rank=Rank.FIX, text_to_cut=f"{label}{drawbacks}: {fix.summary}")
+    return BriefText(text, lines=UNLIMITED, rank=Rank.FIX, text_to_cut=f"{label}{drawbacks}: {fix.summary}")
 
 
 def _build_plan_fix_part(label: str, fix: ShortFix) -> BriefText:
@@ -524,7 +537,7 @@ def _build_plan_fix_part(label: str, fix: ShortFix) -> BriefText:
     costs = _describe_costs(fix)
     drawbacks = f", but {costs}" if costs else ""
     text = f"{label}: {fix.summary}, for {counted(fix.clears, 'pod')}{drawbacks}"
-    return BriefText(text, lines=0, rank=Rank.FIX, text_to_cut=f"{label}{drawbacks}: {fix.summary}")
+    return BriefText(text, lines=UNLIMITED, rank=Rank.FIX, text_to_cut=f"{label}{drawbacks}: {fix.summary}")
 
 
 def _is_plan(summary: Summary) -> bool:

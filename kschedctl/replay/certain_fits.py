@@ -467,19 +467,20 @@ class FitProver:
         return ~rejected
 
     def _split_by_domain(self, kind: PodKind, number: int, fits: Bools) -> list[Bools]:
-        """Return, for each domain in which the spread constraint may require a place, the mask (N,) of its nodes.
+        """Return the mask (N,) of the fitting nodes in each domain to which the spread constraint may direct a pod.
 
         These are all domains that count for the constraint. If a domain of only lost nodes limits the pods of the kind,
-        they are the domains that may take more of these pods. Only nodes in the mask `fits` are included. Raises
-        PluginError if a plugin fails.
+        they are the domains that may take more of these pods. `number` is the number of the kind's PodInfo, and `fits`
+        (N,) marks the fitting nodes. If there is no such domain, the result is one empty mask. Raises PluginError if a
+        plugin fails.
         """
         spread = self._count_pods_per_domain(kind)
-        is_open = spread.exists
-        if number in self._limited_kinds:
-            is_open = self._count_places_beside_lost_domains(spread) > 0
+        is_limited_by_lost_domain = number in self._limited_kinds
+        takes_pods = self._count_places_beside_lost_domains(spread) > 0 if is_limited_by_lost_domain else spread.exists
         codes = spread.column.codes
-        domains = [fits & (codes == code) for code in np.flatnonzero(is_open)]
-        return domains or [np.zeros_like(fits)]
+        domains = [fits & (codes == code) for code in np.flatnonzero(takes_pods)]
+        no_nodes = np.zeros_like(fits)
+        return domains or [no_nodes]  # room in each of no domains would prove that the pod fits
 
     def _find_lost_domains(self, spread: DomainCounts) -> Bools:
         """Return a mask (V,) of the domains that count for the constraint although they have only lost nodes."""

@@ -206,7 +206,7 @@ class EventHandlers:
         """
         if old.spec.node_name:
             for action in self.list_pod_actions(change):
-                yield Occurrence(self._build_placed_update(action), change)
+                yield Occurrence(self._build_placed_pod_update_event(action), change)
         elif new.spec.node_name:
             if addition := self._build_pod_addition_event(ChangedObject(POD, old=None, new=new), new):
                 yield addition
@@ -238,17 +238,19 @@ class EventHandlers:
                 action_types.append(action)
         return action_types or [ActionType.UPDATE]
 
-    def _build_placed_update(self, action: ActionType) -> ClusterEvent:
+    def _build_placed_pod_update_event(self, action: ActionType) -> ClusterEvent:
         """Build the event for an update of a pod on a node.
 
         In some versions the event is a general update, which reaches each plugin that registered for any kind of pod
         update. There, a scale-down is always general, and other updates are so with the gate SchedulerQueueingHints.
         """
-        reports_general_updates = REPORTED_AS_ANY_UPDATE.at(self.gates.release)
-        is_always_general = action is ActionType.UPDATE_POD_SCALE_DOWN
-        if reports_general_updates and (is_always_general or self.gates.enabled(QUEUEING_HINTS)):
-            return self._build_event(ASSIGNED_POD, ActionType.UPDATE)._replace(broad=True)
-        return self._build_event(ASSIGNED_POD, action)
+        is_version_with_general_updates = REPORTED_AS_ANY_UPDATE.at(self.gates.release)
+        is_scale_down = action is ActionType.UPDATE_POD_SCALE_DOWN
+        is_general = is_version_with_general_updates and (is_scale_down or self.gates.enabled(QUEUEING_HINTS))
+        if not is_general:
+            return self._build_event(ASSIGNED_POD, action)
+        general_update = self._build_event(ASSIGNED_POD, ActionType.UPDATE)
+        return general_update._replace(broad=True)  # a plugin need not have registered for all kinds of updates
 
     def _list_waiting_pod_actions(self, change: ChangedObject) -> list[ActionType]:
         """Return the kinds of updates in a waiting pod's change.

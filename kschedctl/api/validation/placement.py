@@ -320,7 +320,10 @@ def _validate_operator_and_value(toleration: Toleration, path: Path, options: Va
 def _validate_int64(value: str, path: Path) -> ValidationErrors:
     """Validate that a toleration's value is an int64, as the operators Lt and Gt require."""
     yield from names.validate_syntax(path, value, names.validate_decimal_integer)
-    if parse_int64(value) is None:
-        digits = value.removeprefix("-").removeprefix("+")
-        problem = "value out of range" if digits.isdecimal() and digits.isascii() else "invalid syntax"
-        yield invalid(path, value, f'strconv.ParseInt: parsing "{value}": {problem}')
+    if parse_int64(value) is not None:
+        return
+    # Upstream also parses a value that has failed the first check, and reports the error of Go's strconv as well
+    digits = value.removeprefix("-").removeprefix("+")
+    is_number = digits.isdecimal() and digits.isascii()
+    problem = "value out of range" if is_number else "invalid syntax"
+    yield invalid(path, value, f'strconv.ParseInt: parsing "{value}": {problem}')

@@ -311,7 +311,8 @@ class DisruptionReplay:
             return None
 
         best: PlannedRemoval | None = None
-        logged_scores: dict[str, MoveScore] = {}
+        best_scores: dict[str, MoveScore] = {}
+        rejected_scores: dict[str, MoveScore] = {}
         while low <= high:
             middle = (low + high) // 2
             removal = self.simulator.plan_consolidation(budgeted[: middle + 1], method_round.log)
@@ -320,14 +321,15 @@ class DisruptionReplay:
                 continue
             scores = method_round.totals.score_move_by_pool(removal.candidates, removal.savings)
             if all(score.is_approved for score in scores.values()):
-                best, logged_scores = removal, scores
+                best, best_scores = removal, scores
                 low = middle + 1
             else:
+                rejected_scores = scores
                 high = middle - 1
-                if best is None:  # the scores of a rejected removal are logged only if none is approved
-                    logged_scores = scores
 
-        for pool, score in logged_scores.items():
+        # Some pools may approve a removal that another pool rejects. They are logged if no removal is approved by all.
+        scores_to_log = rejected_scores if best is None else best_scores
+        for pool, score in scores_to_log.items():
             if score.is_approved:
                 method_round.log.log_pool_approved(pool, str(score))
         return best

@@ -174,15 +174,19 @@ def _add_quota_room(shared: PodShapes, capacities: Sequence[ShapeCapacity]) -> S
     workloads = dict(zip(shared.shapes, shared.workloads, strict=True))
     with_room = []
     for shape in capacities:
-        tried = shape.fits if shape.limited else shape.fits + 1  # one pod too many shows what stops the next pod
-        room = find_quota_room(shared.cluster, workloads[shape.shape], tried)
+        # One pod more than fit shows what stops the next pod
+        pod_count = shape.fits if shape.limited else shape.fits + 1
+        room = find_quota_room(shared.cluster, workloads[shape.shape], pod_count)
         if room is None:
             with_room.append(shape)
-        else:
-            evicts = shape.evicts if room.pods > shape.fits else ()
-            with_room.append(
-                replace(shape, by_quota=room.pods, flavors=room.flavors, beyond_quota=room.reason, evicts=evicts)
-            )
+            continue
+
+        # The first pod that does not fit preempts only if Kueue admits it
+        is_next_pod_admitted = room.pods > shape.fits
+        evicts = shape.evicts if is_next_pod_admitted else ()
+        with_room.append(
+            replace(shape, by_quota=room.pods, flavors=room.flavors, beyond_quota=room.reason, evicts=evicts)
+        )
     return with_room
 
 

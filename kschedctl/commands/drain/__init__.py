@@ -372,12 +372,13 @@ def _build_report_basis(node_drain: NodeDrain) -> ClusterBasis:
     """
     simulation = node_drain.simulation
     recreated_pods = [simulation.view.pods.objects[position] for position in (*node_drain.outcomes, *node_drain.denied)]
+    # Quotas and LimitRanges are replayed, but not the rest of admission, since the pods were not read in full
+    is_all_admission_replayed = False
     return build_cluster_basis(
         find_simulation_unknowns(simulation, *node_drain.dependencies),
         simulation.scheduler,
         created_pods=(pod.key for pod in recreated_pods),
-        # Quotas and LimitRanges are replayed, but not the rest of admission, since the pods were not read in full
-        replayed={pod.metadata.namespace: False for pod in recreated_pods},
+        replayed={pod.metadata.namespace: is_all_admission_replayed for pod in recreated_pods},
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import combinations
+from itertools import chain, combinations
 from typing import NamedTuple
 
 import numpy as np
@@ -304,7 +304,7 @@ def _build_cause(
     rows = closeness.sort_by_closeness(reason.mask, measure_distance(reason.obstacles))
     row = int(rows[0]) if candidate_count else _choose_typical_node(rows, reason.obstacles, cycle, closeness)
     fact = _mark_requirements_for_absent_nodes(find_fact(reason.obstacles, row), cycle)
-    cause = Cause(
+    cause_without_description = Cause(
         reason.obstacles[0].plugin,
         reason.obstacles[0].reason,
         nodes=len(rows),
@@ -313,7 +313,8 @@ def _build_cause(
         fact=describe_fact(fact),
         fact_data=fact,
     )
-    return replace(cause, plain=_describe_rejection_cause(cause, rows, reason.obstacles, cycle, full_nodes))
+    description = _describe_rejection_cause(cause_without_description, rows, reason.obstacles, cycle, full_nodes)
+    return replace(cause_without_description, plain=description)
 
 
 def _describe_rejection_cause(
@@ -451,10 +452,10 @@ def describe_label_conflict(reasons: Sequence[Reason], cycle: Cycle) -> str:
 
     Return an empty string if no demands conflict.
     """
-    demands: dict[LabelDemand, None] = {}
-    for reason in reasons:
-        demands |= dict.fromkeys(_iter_label_demands(reason.obstacles, reason.mask, cycle))
-    claims_last = sorted(demands, key=lambda demand: bool(demand.claim))
+    demands = chain.from_iterable(_iter_label_demands(reason.obstacles, reason.mask, cycle) for reason in reasons)
+    distinct_demands = dict.fromkeys(demands)  # in the order of the reasons
+    # Demands of the pod's spec come before demands of its claims, because the text names the first demand first
+    claims_last = sorted(distinct_demands, key=lambda demand: bool(demand.claim))
     for first, second in combinations(claims_last, 2):
         if first.key == second.key and set(first.values).isdisjoint(second.values):
             return describe_conflict(first, second)

@@ -258,13 +258,14 @@ def _add_objects_waiting_for_queues(target: TargetPod, report: Explanation) -> E
     headline is that of the first object.
     """
     report = replace(report, waiting_elsewhere=target.waiting_elsewhere)
-    if not has_unadmitted(target.waiting_elsewhere) or report.verdict not in FINE:
+    is_fitting_pod_uncreated = has_unadmitted(target.waiting_elsewhere) and report.verdict in FINE
+    if not is_fitting_pod_uncreated:
         return report
-    first = target.waiting_elsewhere[0]
+    first_object = target.waiting_elsewhere[0]
     return replace(
         report,
         verdict=NOT_CREATED,
-        headline=f"{first.resource} {first.headline}",
+        headline=f"{first_object.resource} {first_object.headline}",
         once_created=OnceCreated(report.verdict, report.headline) if report.headline else None,
         undecided=False,
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
+
 from kschedctl.render.page import Marked, Page, Paragraph, Stack, Style, names, paragraph
 from kschedctl.render.sections import build_pods_section, build_still_pending_section
 from kschedctl.render.tables import build_struct_table, build_table, number_columns
@@ -151,31 +153,41 @@ def build_scale_down_page(report: ScaleDown, style: Style) -> Page:
     The table has the deleted nodes first, then other unneeded nodes, then all others. Uncertainties come before the
     headline, and the sources after the table.
     """
-    headline, *details = report.build_headline_parts()
     deleted = (*report.deleted_now.empty, *report.deleted_now.drain)
+    return (
+        *_build_uncertainty_lines(report),
+        *_iter_scale_down_messages(report, is_any_deleted=bool(deleted)),
+        *_build_nodes_table(report, deleted, style),
+        *([ONE_RUN] if report.nodes else []),
+        *_build_sources_line(report),
+    )
+
+
+def _iter_scale_down_messages(report: ScaleDown, *, is_any_deleted: bool) -> Iterator[Paragraph]:
+    """Yield the headline, which is good news if nodes are deleted and no pod is lost, and then any warnings."""
+    headline, *details = report.build_headline_parts()
+    is_good = is_any_deleted and not report.lost_pods
+    yield paragraph(Marked(headline, Tone.GOOD if is_good else Tone.PLAIN), *details)
+    if report.lost_pods:
+        yield paragraph(Marked(report.describe_lost_pods(), Tone.WARNING))
+    if report.loop_error:
+        yield paragraph(Marked(report.loop_error, Tone.BAD))
+
+
+def _build_nodes_table(report: ScaleDown, deleted: Collection[str], style: Style) -> Page:
+    """Build the table of the nodes: first those in `deleted`, then other unneeded nodes, then all others, by name."""
     columns = (Column("node", keep=True), GROUP, Column("verdict"), *number_columns("utilization"), Column("reason"))
 
     def get_sort_key(name: str) -> tuple[bool, bool, str]:
         """Return a key that sorts deleted nodes first, then other unneeded nodes, and each by name."""
         return name not in deleted, report.nodes[name].state != "unneeded", name
 
-    nodes = [(name, report.nodes[name]) for name in sorted(report.nodes, key=get_sort_key)]
-
-    def build_row(item: tuple[str, NodeRemoval]) -> tuple[str, ...]:
+    def build_row(name: str) -> tuple[str, ...]:
         """Return the cells for a node, the reason last."""
-        name, node = item
         *cells, reason = _build_node_cells(report, name, is_deleted=name in deleted)
-        return *cells, _complete_removal_reason(report, name, node, reason)
+        return *cells, _complete_removal_reason(report, name, report.nodes[name], reason)
 
-    return (
-        *_build_uncertainty_lines(report),
-        paragraph(Marked(headline, Tone.GOOD if deleted and not report.lost_pods else Tone.PLAIN), *details),
-        *([paragraph(Marked(report.describe_lost_pods(), Tone.WARNING))] if report.lost_pods else []),
-        *([paragraph(Marked(report.loop_error, Tone.BAD))] if report.loop_error else []),
-        *build_table(nodes, columns, build_row, style, title="Nodes"),
-        *([ONE_RUN] if nodes else []),
-        *_build_sources_line(report),
-    )
+    return build_table(sorted(report.nodes, key=get_sort_key), columns, build_row, style, title="Nodes")
 
 
 def _build_node_cells(report: ScaleDown, name: str, is_deleted: bool) -> tuple[str, ...]:

@@ -231,8 +231,30 @@ def build_program(
     """
     names = tuple(row_by_shape)
     offered = np.maximum(view.allocatable - view.requested, 0)[list(row_by_shape.values())]
+    groups, group_by_pod = _group_pods(view, takers)
+    requested = np.array([group.requests for group in groups], np.int64).reshape(len(groups), view.requests.shape[1])
+    requested[:, view.resources[PODS]] = 1
 
-    # Group the pods by requests, takers and the key of pods that exclude each other.
+    # Takers include shapes that a pod may fit on only once other pods are there. The requests must fit all the same.
+    is_taker = np.array([np.isin(names, group.takers) for group in groups], np.bool_).reshape(len(groups), len(names))
+    fits_on_empty_node = (requested[:, None, :] <= offered[None, :, :]).all(axis=2)
+    return PackingProgram(
+        names,
+        np.array([max(costs[name], LEAST_COST) for name in names]),
+        offered=offered,
+        requested=requested,
+        takes=is_taker & fits_on_empty_node,
+        apart=np.array([group.exclusion_key is not None for group in groups], np.bool_),
+        group_by_pod=group_by_pod,
+        always_requested=[view.resources[name] for name in (CPU, MEMORY)],
+    )
+
+
+def _group_pods(view: Fork, takers: Mapping[str, tuple[str, ...]]) -> tuple[list[_GroupKey], dict[str, int]]:
+    """Group the pods in `takers` by requests, takers and exclusion key.
+
+    Return the groups, and the number of each pod's group by the pod's key.
+    """
     number_by_group: dict[_GroupKey, int] = {}
     group_by_pod: dict[str, int] = {}
     exclusion_keys = list(_iter_exclusion_keys(view))
@@ -241,24 +263,7 @@ def build_program(
         requests = tuple(view.requests[info_number].tolist())
         group = _GroupKey(requests, pod_takers, exclusion_keys[info_number])
         group_by_pod[key] = number_by_group.setdefault(group, len(number_by_group))
-
-    # Turn the groups into arrays.
-    groups = list(number_by_group)
-    requested = np.array([group.requests for group in groups], np.int64).reshape(len(groups), view.requests.shape[1])
-    requested[:, view.resources[PODS]] = 1
-    takes = np.array([np.isin(names, group.takers) for group in groups], np.bool_).reshape(len(groups), len(names))
-    # Takers include shapes that a pod may fit on only once other pods are there. The requests must fit all the same.
-    takes &= (requested[:, None, :] <= offered[None, :, :]).all(axis=2)
-    return PackingProgram(
-        names,
-        np.array([max(costs[name], LEAST_COST) for name in names]),
-        offered=offered,
-        requested=requested,
-        takes=takes,
-        apart=np.array([group.exclusion_key is not None for group in groups], np.bool_),
-        group_by_pod=group_by_pod,
-        always_requested=[view.resources[name] for name in (CPU, MEMORY)],
-    )
+    return list(number_by_group), group_by_pod
 
 
 def _iter_exclusion_keys(view: Fork) -> Iterator[Hashable]:

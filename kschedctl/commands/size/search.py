@@ -247,12 +247,19 @@ class _Growth:
         if self._filling is None:
             return False
 
-        # A set that was packed with slack did not suffice, so keep slightly more free; `reduce_slack` may undo this
-        slack = self._slack.upper + FINEST_SLACK if self._slack else 0.0
         self._packing_input = self._filling.build_packing_input(search.program, crowded)
-        self._slack = SlackRange(lower=-FILL_TOLERANCE, upper=slack)
-        self.counts = self._pack_with_slack(slack)
+        self._slack = self._widen_slack()
+        self.counts = self._pack_with_slack(self._slack.upper)
         return True
+
+    def _widen_slack(self) -> SlackRange:
+        """Return the range of slack for a set that is packed by new fill levels.
+
+        A set that was packed with slack did not suffice, so slightly more is kept free. `reduce_slack` may undo this,
+        and may go below 0, because other nodes may get fuller than the fill levels say.
+        """
+        slack = self._slack.upper + FINEST_SLACK if self._slack else 0.0
+        return SlackRange(lower=-FILL_TOLERANCE, upper=slack)
 
     def _measure_fill_levels(self, waiting: Sequence[str]) -> FillLevels | None:
         """Return how full all nodes are when a crowded shape has no room left, or None if no shape is crowded.

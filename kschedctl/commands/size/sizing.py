@@ -275,7 +275,7 @@ class _Sizing:
         search = self.search = self._build_set_search()
         plain_starts = PlainPacking().propose_starting_sets(search.program)
         self.bound = self.proven = plain_starts.bound
-        crowded_sets = self._find_crowded_first_sets(search, plain_starts, progress)
+        crowded_sets = self._list_first_set_if_crowded(search, plain_starts, progress)
         crowded_names = list(map(format_counts, crowded_sets))
 
         # Propose sets with the solver, if there is one.
@@ -294,7 +294,7 @@ class _Sizing:
         if self.sets and not self.interrupted:
             self._check_cheaper_sets(search, solver_starts.cuts, progress)
 
-    def _find_crowded_first_sets(
+    def _list_first_set_if_crowded(
         self, search: SetSearch, plain_starts: StartingSets, progress: Progress
     ) -> Sequence[Counts]:
         """Replay the first starting set, and return it in a list if it is crowded. Otherwise return an empty list.
@@ -302,15 +302,17 @@ class _Sizing:
         If the set is crowded, the fill levels for all searches are measured on it. Raises KeyboardInterrupt if the user
         interrupts.
         """
+        # A list of at most one set, since there may be no starting set
         first_sets = plain_starts.sets[:1]
         parts = [self.pod_count] * len(first_sets)
         on_placed = progress.begin("Placing pods on a first set of nodes", sum(parts))
         results = run_tasks(SetSearch.is_crowded, search, first_sets, ONE_PROCESS, on_placed, parts=parts)
         if results.interrupted:
             raise KeyboardInterrupt
-        if not any(results.completed):
+        is_crowded = any(results.completed)
+        if not is_crowded:
             return []
-        search.probe_fill_levels(first_sets[0])
+        search.probe_fill_levels(first_sets[0])  # now, before processes start, so that all processes share the levels
         return first_sets
 
     def _build_set_search(self) -> SetSearch:

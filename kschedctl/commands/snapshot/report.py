@@ -88,19 +88,22 @@ class SnapshotDiff(Report, frozen=True):
         return counted(len(self.changes), "difference"), f"{self.before} → {self.after}"
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Add the most important changes to the summary: first of nodes and pods, and then of other objects."""
-        return replace(
-            summary,
-            warnings=(
-                *self.describe_unread_kinds(),
-                *_describe_node_changes(self._select_changes("Node")),
-                *_describe_pod_changes(self._select_changes("Pod")),
-                *(f"scheduler: {_describe_field_change(field)}" for field in self.scheduler),
-                *_describe_other_changes(self._select_other_changes()),
-            ),
-            figures={"changes": len(self.changes)},
-            left_out={"changes": len(self.changes)} if self.changes else {},
+        """Return the summary with descriptions of the changes as its warnings, and with the number of changes.
+
+        Unread kinds come first, followed by changes of nodes, of pods, of the scheduler and of other objects. These
+        replace the summary's warnings.
+        """
+        descriptions = (
+            *self.describe_unread_kinds(),
+            *_describe_node_changes(self._select_changes("Node")),
+            *_describe_pod_changes(self._select_changes("Pod")),
+            *(f"scheduler: {_describe_field_change(field)}" for field in self.scheduler),
+            *_describe_other_changes(self._select_other_changes()),
         )
+        change_count = len(self.changes)
+        # The summary has descriptions only, so all entries of the report's list of changes are left out
+        left_out = {"changes": change_count} if change_count else {}
+        return replace(summary, warnings=descriptions, figures={"changes": change_count}, left_out=left_out)
 
     def _select_changes(self, kind: str) -> list[ObjectChange]:
         """Return the changes of objects of a kind."""

@@ -163,10 +163,13 @@ def _sum_requests(trial_node: TrialNode, pod: Pod, request: PodRequest, resource
 
 def _find_smallest_valid_amount(trial_node: TrialNode, request: PodRequest, resource: str) -> int:
     """Return the smallest valid amount for the request: 0, or the containers' total for a pod-level request."""
-    if request.field:
+    is_pod_level = request.field == ""
+    if not is_pod_level:
         return 0
-    options = trial_node.cycle.view.settings.requests._replace(use_status=False, pod_level=False, overhead=False)
-    return PodInfo(trial_node.trial.pod, options).requests.get(resource, 0)
+    request_options = trial_node.cycle.view.settings.requests
+    container_options = request_options._replace(use_status=False, pod_level=False, overhead=False)
+    container_requests = PodInfo(trial_node.trial.pod, container_options).requests
+    return container_requests.get(resource, 0)
 
 
 def format_resource_amount(amount: int, resource: str, old_text: str) -> str:

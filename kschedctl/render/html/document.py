@@ -265,6 +265,7 @@ def _build_node_tiles(summary: Summary) -> list[Tile]:
     if not nodes:
         return []
     tiles = [Tile("feasible nodes", f"{summary.figures['feasibleNodes']:,} of {nodes:,}")]
+    # Each cause found by filtering nodes counts all eligible nodes. A cause found before, in PreFilter, counts none.
     eligible = max((cause.of_nodes for cause in summary.causes), default=0)
     if 0 < eligible < nodes:
         tiles.insert(0, Tile("candidate nodes", f"{eligible:,} of {nodes:,}"))

@@ -355,6 +355,7 @@ class QueueReplay(SchedulingLoop):
         if new is not None:
             self.exact.replace_pod(position, new)
         elif self.view.absent is not None:
+            # A deleted pod is not tried again, so its state stays as it was. Only its group must no longer count it.
             self.view.absent[position] = True
         for occurrence in self.scheduler.event_handlers.list_occurrences(change):
             if occurrence.itself:

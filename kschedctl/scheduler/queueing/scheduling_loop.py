@@ -211,13 +211,14 @@ class SchedulingLoop(ABC):
         all waiting pods of gangs leave their nodes, because no other pod can be tried. They stay out of the queue until
         a pod is bound or evicted.
         """
-        timed_out = self.waiting.time_out(self.queue.clock)
-        ended = [timed_out] if timed_out else self.waiting.park_gangs()
+        timed_out = self.waiting.time_out(self.queue.clock)  # advances the clock
+        parks_gangs = timed_out is None
+        ended = self.waiting.park_gangs() if timed_out is None else [timed_out]
         for waiting in ended:
             self.end_wait(waiting, waiting.build_timeout_outcome())
 
-        # Pods of gangs that nothing else can help stay out of the queue.
-        if not timed_out:
+        # Ending the waits has put the pods back into the queue. Parked pods stay out of it until they are unparked.
+        if parks_gangs:
             for waiting in ended:
                 self.queue.delete(waiting.pod.position)
         self.queue.flush_backoff()

@@ -133,24 +133,21 @@ class StepwiseScheduler:
         assert tried.cycle is not None
         outcome = run_post_filter(tried.cycle)
         results = outcome.results.values()
-        tied = NO_CANDIDATES
-        for result in results:
-            tied = get_tied_candidates(result)
-            if tied:
-                break
-        if not tied:
+        cheapest_by_plugin = map(get_tied_candidates, results)
+        cheapest = next((candidates for candidates in cheapest_by_plugin if candidates), NO_CANDIDATES)
+        if not cheapest:
             if any(_was_preemption_tried(result) for result in results):
                 self.view.nominate(tried.position, NO_ROW)
             return PreemptionResult(outcome)
 
         names = self.view.nodes.names
-        chosen: Candidate = min(tied, key=lambda candidate: names[candidate.row])
+        chosen: Candidate = min(cheapest, key=lambda candidate: names[candidate.row])
         cleared = self._find_nominated_of_lower_priority(chosen.row, tried.cycle.info.priority)
         for position in cleared:
             self.view.nominate(position, NO_ROW)
         self.evict(chosen.victims)
         self.view.nominate(tried.position, chosen.row)
-        return PreemptionResult(outcome, tied, chosen.row, victims=chosen.victims, cleared=cleared)
+        return PreemptionResult(outcome, cheapest, chosen.row, victims=chosen.victims, cleared=cleared)
 
     def _find_nominated_of_lower_priority(self, row: Row, priority: int) -> list[Position]:
         """Return the pods of lower priority that are nominated for the node."""

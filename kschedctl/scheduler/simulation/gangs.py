@@ -364,7 +364,7 @@ class Gangs:
             self._undo_placements(placed, nominated_rows)
             return _build_failure(members, placed)
         left_over_at_once = not isinstance(key, GangKey) and LEFT_OVER_AT_ONCE.at(self.scheduler.gates.release)
-        return _build_success(members, placed, left_over_at_once=left_over_at_once)
+        return _build_successful_attempt(members, placed, left_over_at_once=left_over_at_once)
 
     def _has_enough_placed_pods(self, key: AnyGroupKey) -> bool:
         """Return whether at least minCount pods of the group have a node now.
@@ -423,7 +423,7 @@ class Gangs:
         for position, member in placed.items():
             self.pods.bind(position, member.row)
         is_result_since_1_37 = result.nominated_rows is not None
-        return _build_success(members, placed, left_over_at_once=is_result_since_1_37)
+        return _build_successful_attempt(members, placed, left_over_at_once=is_result_since_1_37)
 
 
 def _has_pod_affinity(info: PodInfo) -> bool:
@@ -435,13 +435,13 @@ def _has_pod_affinity(info: PodInfo) -> bool:
     return affinity is not None and bool(affinity.pod_affinity or affinity.pod_anti_affinity)
 
 
-def _build_success(
+def _build_successful_attempt(
     members: Sequence[Position], placed: Mapping[Position, PlacedMember], *, left_over_at_once: bool
 ) -> GangAttempt:
     """Build the attempt of a group in which some members were placed, and decide which others are tried again at once.
 
-    With `left_over_at_once`, all members that were not placed are. Otherwise, only those that come before the last
-    member that waits at Permit are.
+    With `left_over_at_once`, all members that were not placed are tried again. Otherwise, only those that come before
+    the last member that waits at Permit are tried again.
     """
     if left_over_at_once:
         retried_count = len(members)

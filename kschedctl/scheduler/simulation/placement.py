@@ -147,30 +147,49 @@ class Placements(IncomingPods):
         cycles if that is faster. Return None if no node is feasible. Raises PluginError if a plugin fails in the full
         cycle, too.
         """
-        number = self.view.pods.get_info_number(position)
         info = self.build_arriving_info(position)
-        row = self.view.get_nominated_row(position)
-        lost_nomination = row == NO_ROW and position in self._nominated_before
+        is_nominated = self.view.get_nominated_row(position) != NO_ROW
+        lost_nomination = not is_nominated and position in self._nominated_before
         if lost_nomination or is_any_extender_called(framework.extenders, info.pod):
             return self._choose_by_full_cycle(framework, position)
         if self._is_full_cycle_faster(framework, info):
-            self._full_cycle_counts[framework, info.alike] += 1
-            choice = self._choose_by_full_cycle(framework, position, keeps_cycle=True)
-            if choice is not None:
-                self._full_cycles_with_node += 1
-            return choice
+            return self._choose_by_faster_full_cycle(framework, position, info)
 
         # A plugin's error needs a full cycle, because it would not count on a node that another plugin rejects.
         with suppress(PluginError):
-            alike_pods = self.get_alike_pods(framework, info, number)
-            if row == NO_ROW:
+            alike_pods = self.get_alike_pods(framework, info, self.view.pods.get_info_number(position))
+            if not is_nominated:
                 tied, feasible = alike_pods.find_best_rows(info, self.sampling, self._get_pods_nominated_ahead(info))
                 return self._pick_node(info, tied, feasible, alike_pods.claim_pre_filter_results)
-            # The nominated node is tried first, so it is the only feasible node if the pod fits there.
-            nominated_ahead = self.view.build_nominated_delta_besides(position, info.priority)
-            if alike_pods.is_certain_to_fit(row, nominated_ahead):
-                return Choice(info, row, tied=np.array([row]), feasible=1, claim_results={})
+            choice = self._choose_nominated_node(alike_pods, position, info)
+            if choice is not None:
+                return choice
         return self._choose_by_full_cycle(framework, position)
+
+    def _choose_by_faster_full_cycle(
+        self, framework: FrameworkLike, position: Position, info: PodInfo
+    ) -> Choice | None:
+        """Choose a node by a full cycle although cached answers would suffice, and count the cycle.
+
+        Return None if no node is feasible. Raises PluginError if a plugin fails.
+        """
+        self._full_cycle_counts[framework, info.alike] += 1
+        choice = self._choose_by_full_cycle(framework, position, keeps_cycle=True)
+        if choice is not None:
+            self._full_cycles_with_node += 1
+        return choice
+
+    def _choose_nominated_node(self, alike_pods: AlikePods, position: Position, info: PodInfo) -> Choice | None:
+        """Choose the pod's nominated node, or return None if it is uncertain whether the pod fits there.
+
+        Raises PluginError if a plugin fails.
+        """
+        row = self.view.get_nominated_row(position)
+        nominated_ahead = self.view.build_nominated_delta_besides(position, info.priority)
+        if not alike_pods.is_certain_to_fit(row, nominated_ahead):
+            return None
+        # The nominated node is tried first, so it is the only feasible node if the pod fits there.
+        return Choice(info, row, tied=np.array([row]), feasible=1, claim_results={})
 
     def _is_full_cycle_faster(self, framework: FrameworkLike, info: PodInfo) -> bool:
         """Return whether a full cycle takes less time than preparing cached answers for identical pods.

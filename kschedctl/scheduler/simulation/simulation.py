@@ -113,9 +113,12 @@ class Simulation(Attempts):
         Every other outcome is final.
         """
         unplaced_again = {position for position in recreated if not self.view.has_node(position)}
-        with_final_outcome = {
-            outcome.position for outcome in outcomes if outcome.row < 0 or outcome.position not in unplaced_again
-        }
+        with_final_outcome = set()
+        for outcome in outcomes:
+            was_placed = outcome.row >= 0
+            lost_placement = was_placed and outcome.position in unplaced_again
+            if not lost_placement:
+                with_final_outcome.add(outcome.position)
         return [position for position in self.sort_for_queue(positions) if position not in with_final_outcome]
 
     def schedule_or_raise_interrupt(

@@ -24,7 +24,7 @@ from kschedctl.api.objects import ResourceQuota
 from kschedctl.api.pod_requests import Quantities
 from kschedctl.api.validation.manifests import KINDS, validate_manifest
 from kschedctl.api.workloads import POD_TEMPLATE_PATHS
-from kschedctl.cluster import LIMITS, Cluster
+from kschedctl.cluster import LIMITS, Cluster, Gap
 from kschedctl.lint.context import LintContext
 from kschedctl.lint.objects.subject import Problem
 from kschedctl.lint.objects.workload import InvalidFieldError, Workload, convert_field
@@ -45,13 +45,14 @@ def find_denied_pods(context: LintContext) -> Iterator[Problem]:
     cluster = context.cluster
     if cluster is None or context.is_self_described:
         return
-    context.are_all_read(*_iter_unreadable_kinds(cluster))  # records the gaps
+    context.gaps.update(_find_gaps_of_limits(cluster))
     replay = _AdmissionReplay(context, cluster)
     workloads = [
         workload
         for workload in context.workloads
         if workload.subject.kind in POD_TEMPLATE_PATHS and workload.subject.document
     ]
+    # All manifests are applied before any pod is created, so first release what the new pods replace
     for workload in workloads:
         replay.release_replaced_pods(workload)
     for workload in workloads:
@@ -72,15 +73,17 @@ RQ_APPLY_REFUSED = Rule(
 )
 
 
-def _iter_unreadable_kinds(cluster: Cluster) -> Iterator[str]:
-    """Yield the kinds that limit pods and that could not be read from the cluster.
+def _find_gaps_of_limits(cluster: Cluster) -> dict[str, Gap]:
+    """Return the gaps, by kind, of the kinds that limit pods and that could not be read from the cluster.
 
     Kinds that are simply not in the cluster's files do not count.
     """
+    gaps = {}
     for kind in LIMITS:
         gap = cluster.find_gap(kind)
         if gap is not None and not (gap.is_not_given or gap.is_not_listed):
-            yield kind
+            gaps[kind] = gap
+    return gaps
 
 
 class _AdmissionReplay:

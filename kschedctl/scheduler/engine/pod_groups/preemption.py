@@ -59,9 +59,17 @@ def preempt_for_group(cycle: PodGroupCycle, result: GroupResult) -> GroupResult:
     """
     if may_be_unread(cycle.view, cycle.key):
         return result
-    # Since v1.37, messages about preemption have a prefix.
-    is_before_1_37 = MESSAGE_PREFIX.at(cycle.framework.release) == NO_PREFIX
-    return _preempt_before_1_37(cycle, result) if is_before_1_37 else _preempt_since_1_37(cycle, result)
+    if _is_version_with_group_post_filter(cycle):
+        return _preempt_since_1_37(cycle, result)
+    return _preempt_before_1_37(cycle, result)
+
+
+def _is_version_with_group_post_filter(cycle: PodGroupCycle) -> bool:
+    """Return whether the version is v1.37 or later, in which DefaultPreemption has a PodGroupPostFilter.
+
+    The prefix of messages about preemption came with it.
+    """
+    return MESSAGE_PREFIX.at(cycle.framework.release) != NO_PREFIX
 
 
 def _preempt_before_1_37(cycle: PodGroupCycle, result: GroupResult) -> GroupResult:

@@ -495,8 +495,8 @@ class Search:
         SearchTimeoutError if upstream's search would certainly time out.
         """
         num_requested = self._count_requested_devices(position)
-        is_counter_consumed = not self.interchangeable
-        if num_requested < 2 or is_counter_consumed:
+        may_consume_counters = not self.interchangeable
+        if num_requested < 2 or may_consume_counters:
             return False
         num_candidates = 0
         for pool, device in self.places:
@@ -505,15 +505,17 @@ class Search:
             # A search in any order comes back to a device, so that the same device may fill the whole request
             if self.limit.any_order and self._can_take_again(position, device):
                 return False
-            if (
+            is_allocatable = (
                 self.is_candidate(position, device)
                 and self._can_consume_counters(device)
                 and not self._is_tainted(position, device)
-            ):
-                num_candidates += 1
+            )
+            num_candidates += is_allocatable
             if num_candidates == num_requested:
                 return False
-        # Without constraints, upstream has no reason to stop before it has tried all sequences of candidates
+
+        # The search would fail. Skipping it must not hide that upstream times out in it. Without constraints, upstream
+        # has no reason to stop before it has tried all sequences of candidates.
         has_constraints = bool(self.claims[position.claim].constraints)
         return self.limit.can_skip_search(num_candidates, all_tried=not has_constraints)
 

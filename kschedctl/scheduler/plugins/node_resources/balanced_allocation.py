@@ -35,6 +35,7 @@ from kschedctl.scheduler.plugins.helper.signing import sign_resources
 from kschedctl.snapshot.fork import Fork, NodeView
 from kschedctl.snapshot.pod_info import PodInfo
 
+Fractions = npt.NDArray[np.float64]
 CRASH = (
     "kube-scheduler 1.36 crashes when its NodeResourcesBalancedAllocation scores {}, which DeviceClass {} backs by"
     " selectors (nil CEL cache); its scores here are what they should be"
@@ -191,16 +192,17 @@ def _compute_balance_scores(amounts: Amounts, usage: NodeUsage) -> tuple[Scores,
     The balance is 100 minus the standard deviation of the utilizations in percent. `amounts` has the used amounts with
     and without the pod, in the shape (2, resources, nodes).
     """
-    if usage.offered_everywhere and amounts.shape[1] == 2:  # two resources, the usual case, in fewer steps
+    num_resources = amounts.shape[1]
+    if usage.offered_everywhere and num_resources == 2:  # the usual case, in fewer steps
         fractions = np.minimum(amounts / usage.allocatable, 1.0)
-        deviation = np.abs((fractions[:, 0] - fractions[:, 1]) / 2)
+        deviation = _compute_deviation_of_two(fractions[:, 0], fractions[:, 1])
     else:
         deviation = np.array([_compute_utilization_deviation(used, usage.allocatable) for used in amounts])
     with_pod, without_pod = ((1 - deviation) * float(MAX_NODE_SCORE)).astype(np.int64)
     return with_pod, without_pod
 
 
-def _compute_utilization_deviation(amounts: Amounts, allocatable: Amounts) -> npt.NDArray[np.float64]:
+def _compute_utilization_deviation(amounts: Amounts, allocatable: Amounts) -> Fractions:
     """Return the standard deviation of the resources' utilizations on each node.
 
     `amounts` has the used amounts, in the shape (resources, nodes). Resources that a node does not offer are left out.
@@ -221,11 +223,17 @@ def _compute_utilization_deviation(amounts: Amounts, allocatable: Amounts) -> np
     node_indices = np.arange(fraction.shape[1])
     first = np.argmax(offered, axis=0)
     last = len(offered) - 1 - np.argmax(offered[::-1], axis=0)
-    deviation_of_two = np.abs((fraction[first, node_indices] - fraction[last, node_indices]) / 2)
+    deviation_of_two = _compute_deviation_of_two(fraction[first, node_indices], fraction[last, node_indices])
     return np.select([count == 2, count > 2], [deviation_of_two, deviation_of_many], 0.0)
 
 
-def _sum_in_order(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def _compute_deviation_of_two(first: Fractions, second: Fractions) -> Fractions:
+    """Return the standard deviation of two utilizations, which is half of their difference."""
+    deviation: Fractions = np.abs((first - second) / 2)
+    return deviation
+
+
+def _sum_in_order(values: npt.NDArray[np.float64]) -> Fractions:
     """Return the sum over the first axis, added strictly in order because float addition is not associative."""
     total = np.zeros(values.shape[1])
     for row in values:

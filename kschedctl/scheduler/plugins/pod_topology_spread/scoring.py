@@ -57,14 +57,19 @@ def compute_raw_scores(
     labelled = find_labelled_nodes(constraints, settings, info, view)
     scored = rows if labelled is None else rows[labelled[rows]]
     first_constraint, *other_constraints = constraints
-    score = _score_constraint(first_constraint, settings, info, view, scored=scored, labelled=labelled)
+    # Scores of all nodes in the view (N,), from which the nodes in `rows` (F,) are selected below
+    node_scores = _score_constraint(first_constraint, settings, info, view, scored=scored, labelled=labelled)
     for constraint in other_constraints:
-        score = score + _score_constraint(constraint, settings, info, view, scored=scored, labelled=labelled)
+        constraint_scores = _score_constraint(constraint, settings, info, view, scored=scored, labelled=labelled)
+        node_scores = node_scores + constraint_scores
+
     if labelled is None:
         scores_all_nodes = rows is view.nodes.rows
-        return RawScores(round_half_away(score if scores_all_nodes else score.take(rows)), ignored=None)
+        selected_scores = node_scores if scores_all_nodes else node_scores.take(rows)
+        return RawScores(round_half_away(selected_scores), ignored=None)
     is_labelled = labelled[rows]
-    return RawScores(round_half_away(np.where(is_labelled, score[rows], 0.0)), ignored=~is_labelled)
+    selected_scores = np.where(is_labelled, node_scores[rows], 0.0)
+    return RawScores(round_half_away(selected_scores), ignored=~is_labelled)
 
 
 def find_labelled_nodes(
@@ -204,6 +209,15 @@ def _build_domains_with_unlabelled(column: LabelColumn) -> Domains:
     return Domains(np.where(column.present, column.codes, unlabelled_code).astype(np.int32), column.size + 1)
 
 
+class _RowDomains(NamedTuple):
+    """The domains of certain rows for one constraint."""
+
+    codes: Ints | Rows
+    """The code of each row's domain."""
+    distinct_count: int | None
+    """The number of distinct domains, or None if no two nodes share a domain."""
+
+
 class SpreadRowScores:
     """Scores of identical pods among any subset of the nodes, given the number of domains in the subset."""
 
@@ -220,9 +234,8 @@ class SpreadRowScores:
             build_scored_domains(constraint, settings, info, view, self._labelled) for constraint in constraints
         ]
         """The domains of each constraint."""
-        self._coded_rows: Rows | None = None
-        self._codes: list[Ints | Rows] = []
-        self._distinct_codes: list[int | None] = []
+        self._latest_rows: Rows | None = None
+        self._domains_of_latest_rows: list[_RowDomains] = []
 
     @property
     def domains(self) -> list[Ints | Rows]:
@@ -261,41 +274,39 @@ class SpreadRowScores:
         if self._labelled is not None:
             is_labelled = self._labelled[rows]
             rows, counts = rows[is_labelled], counts[is_labelled]
-        self._look_up_domain_codes(rows)
-        sizes = []
-        for place, scored_domains in enumerate(self._scored_domains):
-            size = self._distinct_codes[place]
-            if size is None:
-                size = _count_domains_of_rows(scored_domains, rows, counts)
-            sizes.append(size)
-        return sizes
+        domain_counts = []
+        for scored_domains, row_domains in zip(self._scored_domains, self._get_row_domains(rows), strict=True):
+            domain_count = row_domains.distinct_count
+            if domain_count is None:  # each of the equal nodes that a row represents is a domain
+                domain_count = _count_domains_of_rows(scored_domains, rows, counts)
+            domain_counts.append(domain_count)
+        return domain_counts
 
-    def _look_up_domain_codes(self, rows: Rows) -> None:
-        """Look up the domain codes of the nodes in `rows`, unless `rows` is the same array as in the latest call.
+    def _get_row_domains(self, rows: Rows) -> list[_RowDomains]:
+        """Return the domains of the nodes in `rows`, for each constraint.
 
-        For identical pods that follow each other, it is mostly the same array.
+        They are cached for the latest array, because it is mostly the same for identical pods that follow each other.
         """
-        if rows is self._coded_rows:
-            return
-        self._coded_rows = rows
-        self._codes = [scored_domains.get_codes(rows) for scored_domains in self._scored_domains]
-        self._distinct_codes = [
-            None if scored_domains.has_domain_per_node else _count_distinct(codes)
-            for scored_domains, codes in zip(self._scored_domains, self._codes, strict=True)
-        ]
+        if rows is not self._latest_rows:
+            row_domains = []
+            for scored_domains in self._scored_domains:
+                codes = scored_domains.get_codes(rows)
+                distinct_count = None if scored_domains.has_domain_per_node else _count_distinct(codes)
+                row_domains.append(_RowDomains(codes, distinct_count))
+            self._latest_rows, self._domains_of_latest_rows = rows, row_domains
+        return self._domains_of_latest_rows
 
     def compute_raw_scores(self, rows: Rows, sizes: Sequence[int]) -> Scores:
         """Return the scores of the nodes in `rows` before normalization. Nodes without a required label get 0.
 
         `sizes` has the number of scored domains of each constraint, as `count_domains` returns it.
         """
-        self._look_up_domain_codes(rows)
         score: Points = np.zeros(len(rows))
-        for constraint, scored_domains, size, codes in zip(
-            self.constraints, self._scored_domains, sizes, self._codes, strict=True
+        for constraint, scored_domains, size, row_domains in zip(
+            self.constraints, self._scored_domains, sizes, self._get_row_domains(rows), strict=True
         ):
-            domain_counts = scored_domains.tally.compute_current_sums(self.view.trail)
-            constraint_score = score_counts(domain_counts.take(codes), size, constraint)
+            pods_per_domain = scored_domains.tally.compute_current_sums(self.view.trail)
+            constraint_score = score_counts(pods_per_domain.take(row_domains.codes), size, constraint)
             if not scored_domains.column.complete:
                 constraint_score = np.where(scored_domains.column.present[rows], constraint_score, 0.0)
             score = score + constraint_score
