@@ -15,7 +15,7 @@ from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.trials import RemedyTrial
 from kschedctl.fixes.ways.neighbours import merge_scale_downs
 from kschedctl.reports.remedy import Remedy
-from kschedctl.text.counts import join_words
+from kschedctl.text.counts import counted, join_words
 
 if TYPE_CHECKING:
     from kschedctl.fixes.rollout_results import RolloutResult
@@ -318,7 +318,11 @@ class Rollouts:
             find_limit = result.find_sufficient_max_unavailable
             max_unavailable = find_limit() if find_limit is not None else None
             if max_unavailable is not None:
-                line += f". With maxSurge 0 and maxUnavailable {max_unavailable:,}, its rollout completes"
+                pods_down = counted(max_unavailable, "of its pods is", "of its pods are")
+                line += (
+                    f". With maxSurge 0 and maxUnavailable {max_unavailable:,}, its rollout completes, but up to "
+                    f"{pods_down} down at a time"
+                )
             yield line
 
     def iter_harmless_fixes(self, best: Iterable[RankedFix]) -> Iterator[RankedFix]:

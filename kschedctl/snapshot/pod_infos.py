@@ -501,7 +501,7 @@ class DistinctInfos(Sequence[PodInfo]):
 def intern_pods(
     pods: PodTable, stored: Callable[[Pod], Pod], options: Options, recreated: Callable[[Pod], Pod]
 ) -> tuple[Ints, DistinctInfos]:
-    """Return the number of each pod's info, and the distinct infos.
+    """Number the distinct PodInfos of the pods, and return the number of each pod's info with the infos.
 
     The bound pods of a template share one info, and its other pods share another. A pod with claims that are named
     after the pod has an info of its own. `stored` converts a pod to what the API server stores, and `recreated` to what

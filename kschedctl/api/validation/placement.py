@@ -322,8 +322,8 @@ def _validate_int64(value: str, path: Path) -> ValidationErrors:
     yield from names.validate_syntax(path, value, names.validate_decimal_integer)
     if parse_int64(value) is not None:
         return
-    # Upstream also parses a value that has failed the first check, and reports the error of Go's strconv as well
-    digits = value.removeprefix("-").removeprefix("+")
+    # The error of Go's strconv follows that of the first check. Go allows a single sign.
+    digits = value[1:] if value.startswith(("+", "-")) else value
     is_number = digits.isdecimal() and digits.isascii()
     problem = "value out of range" if is_number else "invalid syntax"
     yield invalid(path, value, f'strconv.ParseInt: parsing "{value}": {problem}')

@@ -70,7 +70,7 @@ def _build_extreme_finder(name: str, sign: int) -> Callable[[list[Value]], Value
     """
 
     def find_extreme(values: list[Value]) -> Value:
-        """Return the extreme element. Raises CelError for an empty list."""
+        """Return the smallest or the largest element, as `sign` says. Raises CelError for an empty list."""
         if not values:
             raise CelError(f"{name} called on empty list")
         extreme_value = values[0]

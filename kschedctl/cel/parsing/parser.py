@@ -447,9 +447,9 @@ def parse_literal(token: Token, negative: bool = False) -> Value:
 
 
 def _parse_number(text: str, low: int, high: int, fault: str) -> int:
-    """Parse a decimal or hexadecimal integer, which may be negative.
+    """Parse a decimal or hexadecimal integer from ``low`` to ``high``, which may be negative.
 
-    Raises ValueError with the message ``fault`` if it is not from ``low`` to ``high``.
+    Raises ValueError with the message ``fault`` for any other integer.
     """
     # Reject more than 40 digits at once: they exceed 64 bits in either base, and int() limits decimal digits
     if len(text) > 40 and text.lstrip("-0x")[40:]:

@@ -356,7 +356,9 @@ def add_rollout_limits_to_advice(advice: Advice, max_unavailable: int) -> Advice
     """
     if advice.kind != KEEP_APART_LESS:
         return advice
-    return replace(advice, text=f"{advice.text} and roll it out with maxSurge 0 and maxUnavailable {max_unavailable:,}")
+    limits = f"maxSurge 0 and maxUnavailable {max_unavailable:,}"
+    pods_down = counted(max_unavailable, "of its pods is", "of its pods are")
+    return replace(advice, text=f"{advice.text} and roll it out with {limits} (up to {pods_down} then down at a time)")
 
 
 def _find_next_step(cause: Cause) -> NextStep | None:

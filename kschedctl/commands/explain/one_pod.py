@@ -19,7 +19,7 @@ from kschedctl.reports.new_node import NewNode
 from kschedctl.reports.not_created import NOT_CREATED, OnceCreated
 from kschedctl.reports.remedy import Remedy, sort_incomplete_and_costly_fixes_last
 from kschedctl.reports.unknown import UnknownKind, merge_notes
-from kschedctl.reports.waiting_elsewhere import has_unadmitted
+from kschedctl.reports.waiting_elsewhere import find_unadmitted_objects
 from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.sources.cluster import get_read_time
@@ -255,13 +255,13 @@ def _add_objects_waiting_for_queues(target: TargetPod, report: Explanation) -> E
     """Add the objects that wait for admission to a queue, such as Kueue's Workloads.
 
     If one of them is not admitted and the verdict is that the pod fits, the verdict becomes NotCreated, and the
-    headline is that of the first object.
+    headline is that of the first such object.
     """
     report = replace(report, waiting_elsewhere=target.waiting_elsewhere)
-    is_fitting_pod_uncreated = has_unadmitted(target.waiting_elsewhere) and report.verdict in FINE
-    if not is_fitting_pod_uncreated:
+    unadmitted = find_unadmitted_objects(target.waiting_elsewhere)
+    if not unadmitted or report.verdict not in FINE:
         return report
-    first_object = target.waiting_elsewhere[0]
+    first_object = unadmitted[0]
     return replace(
         report,
         verdict=NOT_CREATED,

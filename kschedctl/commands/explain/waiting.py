@@ -142,7 +142,7 @@ class ReplayedCluster:
         return {}
 
     def measure_seconds_since(self, time: str | None, until: str = "") -> float | None:
-        """Return the seconds between two RFC 3339 times, or None if either time is unknown or invalid.
+        """Return the seconds from `time` to `until`, or None if either RFC 3339 time is unknown or invalid.
 
         `until` defaults to the time of the cluster.
         """
@@ -258,7 +258,7 @@ LOOK_AT_SCHEDULER = (
 """Advice about a pod that fits but that kube-scheduler does not try."""
 DEFAULT_GRACE_SECONDS = 30
 MAX_PODS_REPLAYED = 200
-"""With more waiting pods, all of them are not replayed with preemption to explain several pods."""
+"""If more pods wait, they are not replayed with preemption to explain several of them."""
 FITS = "a node fits now"
 CROWDED = "fits by itself, but not together with the pods ahead of it"
 

@@ -68,7 +68,8 @@ class VersionedField(NamedTuple):
     def describe_requirement(self, gates: FeatureGates) -> str:
         """Describe what is needed for the field to be stored, or return "" if it is stored.
 
-        For a removed field, describe its replacement.
+        For a removed field, describe its replacement. Also return "" if the version has the field, but behind a feature
+        gate that is off by default in all versions.
 
         >>> field = VersionedField("spec.resources", "PodLevelResources")
         >>> [field.describe_requirement(FeatureGates(version)) for version in ("1.33", "1.34")]

@@ -231,6 +231,10 @@ def test_tolerations(toleration: Json, said: list[str]) -> None:
         ("-3", []),
         ("03", ["must be a valid decimal integer in canonical form"]),
         ("x", ["must be a valid decimal integer in canonical form", 'strconv.ParseInt: parsing "x": invalid syntax']),
+        (
+            "-+5",
+            ["must be a valid decimal integer in canonical form", 'strconv.ParseInt: parsing "-+5": invalid syntax'],
+        ),
         ("9223372036854775808", ['strconv.ParseInt: parsing "9223372036854775808": value out of range']),
     ],
 )

@@ -142,7 +142,7 @@ def test_rollout_of_a_single_pod_needs_quota_for_old_and_new_pod(limit: str) -> 
         assert report.remedies == ()
         denial = "its pods cannot be created: exceeded quota: q, requested: requests.cpu=900m"
         (line,) = (line for line in report.impossible if denial in line)
-        assert line.endswith(". With maxSurge 0 and maxUnavailable 1, its rollout completes")
+        assert line.endswith("maxUnavailable 1, its rollout completes, but up to 1 of its pods is down at a time")
 
 
 def test_change_with_fewer_running_pods_is_rejected() -> None:
@@ -188,10 +188,11 @@ def test_running_replicas_lose_their_anti_affinity_in_the_rollout() -> None:
     (line,) = (line for line in report.impossible if "its rollout gets stuck" in line)
 
     # Only without old pods is there room, so both have to leave before a new pod comes
-    assert line.endswith(". With maxSurge 0 and maxUnavailable 2, its rollout completes")
+    assert line.endswith("maxUnavailable 2, its rollout completes, but up to 2 of its pods are down at a time")
     advice = explain(Cluster.from_objects(documents), "d/r", remedies=True).advice
     assert next(entry.text for entry in advice if entry.kind == "KeepApartLess").endswith(
-        "or make the anti-affinity term preferred and roll it out with maxSurge 0 and maxUnavailable 2"
+        "or make the anti-affinity term preferred and roll it out with maxSurge 0 and maxUnavailable 2 "
+        "(up to 2 of its pods are then down at a time)"
     )
     for max_unavailable, status in ((1, "stuck"), (2, "complete")):
         changed = build_deployment(2)
