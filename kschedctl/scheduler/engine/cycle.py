@@ -485,7 +485,7 @@ class Filtering:
         """The plugins that read nothing but a node's own row."""
         return [plugin for plugin in self.plugins if self.get_dependency(plugin) is Reads.OWN_ROW]
 
-    def find_rejected_regardless_of_pods(self, known_verdicts: Verdicts) -> Bools:
+    def find_nodes_rejected_regardless_of_pods(self, known_verdicts: Verdicts) -> Bools:
         """Return a mask (N,) of the nodes that plugins reject no matter which pods run there.
 
         Verdicts in `known_verdicts` are reused. Raises PluginError if a plugin fails.

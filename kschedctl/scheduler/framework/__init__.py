@@ -173,7 +173,7 @@ def get_reads(plugin: Plugin, result: PreFilterResult | PreScoreResult | None = 
 def get_peers(plugin: Plugin) -> Peers:
     """Return the other nodes that a plugin's score of a node depends on.
 
-    If the plugin does not declare them, they are all nodes.
+    A plugin that declares no peers may depend on all nodes.
     """
     peers: Peers = getattr(plugin, "peers", Peers.ALL)
     return peers
@@ -401,7 +401,7 @@ class FaultyPlugin(Plugin, Protocol[Cycle_contra]):
         """Return the bug if it may affect the pod of a finished `Cycle`, otherwise None."""
 
 
-def has_upstream_fault(plugin: object) -> TypeGuard[FaultyPlugin]:
+def can_report_upstream_fault(plugin: object) -> TypeGuard[FaultyPlugin]:
     """Return whether the plugin can report a bug of upstream."""
     return offers(plugin, FaultyPlugin)
 

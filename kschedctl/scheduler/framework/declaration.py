@@ -397,7 +397,7 @@ def find_irrelevant_kinds(plugins: Iterable[Declaration], specs: Iterable[PodSpe
     reason_by_kind: dict[str, str] = {}
     for plugin in plugin_list:
         trait = plugin.kinds_matter_to
-        if trait in absent_traits:
+        if trait in absent_traits:  # a plugin without a trait matters to every pod
             reason_by_kind.update(dict.fromkeys(plugin.all_kinds, trait.absence_reason))
         else:
             needed_kinds.update(plugin.all_kinds)

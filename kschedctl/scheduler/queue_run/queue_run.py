@@ -93,7 +93,7 @@ class QueueReplay(SchedulingLoop):
         view = scheduler.view.fork()
         view.time_passes = False
         pods = PodsOnNodes(scheduler, IncomingPods(view), {})
-        self.plugins = QueuePlugins(scheduler, view, self.info)
+        self.plugins = QueuePlugins(scheduler, view, self.build_info)
         clock = Clock()
         view.gang_history = GangHistory(clock)
         rules = QueueRules.from_configuration(
@@ -124,7 +124,7 @@ class QueueReplay(SchedulingLoop):
         self.view.absent = absent
         for position in find_positions(is_arriving):
             absent[position] = False
-            info = self.info(position)
+            info = self.build_info(position)
             if not info.spec.node_name and self.pods.find_framework(position):
                 pod = QueuedPod(position, info.priority, signature=self._sign_pod(info))
                 self._queued[position] = pod
@@ -177,7 +177,7 @@ class QueueReplay(SchedulingLoop):
         framework = self.pods.find_framework(position)
         if self.groups is not None and position in self.groups.members:
             self.groups.schedule_group(self, popped)
-        elif framework is None or self.info(position).terminating:
+        elif framework is None or self.build_info(position).terminating:
             self.queue.done(position)
         else:
             self.attempt_pod(position, framework)
@@ -202,8 +202,8 @@ class QueueReplay(SchedulingLoop):
         record.popped = timed_out[0]
         return record
 
-    def info(self, position: Position) -> PodInfo:
-        """Return the PodInfo of a pod in its current state."""
+    def build_info(self, position: Position) -> PodInfo:
+        """Build the PodInfo of a pod in its current state."""
         return self.exact.build_info(position)
 
     def _sign_pod(self, info: PodInfo) -> bytes | None:

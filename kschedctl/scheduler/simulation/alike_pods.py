@@ -228,9 +228,9 @@ class AlikePods:
 
     @cached_property
     def _row_answers(self) -> RowAnswers | None:
-        """The answers about any rows, used while nodes are not in groups.
+        """The answers about any rows, or None if a plugin cannot answer for single rows.
 
-        They are None if a plugin cannot answer for single rows. Raises PluginError if a plugin fails.
+        These answers are used while nodes are not in groups. Raises PluginError if a plugin fails.
         """
         return RowAnswers.from_plugins(self._consulted_plugins)
 
@@ -271,7 +271,8 @@ class AlikePods:
         if ranking:
             total = local.take(rows) + ranking.compute_added_scores(rows)
         elif answers:
-            total = local.take(rows) + answers.compute_added_scores(rows, np.ones(len(rows), np.int64))
+            one_node_per_row = np.ones(len(rows), np.int64)
+            total = local.take(rows) + answers.compute_added_scores(rows, one_node_per_row)
         else:
             total = self._sum_scores_of_all_plugins(local, rows)
         if self.claims:

@@ -111,7 +111,7 @@ class LocalScores:
     def scorers(self) -> list[tuple[Any, object, int]]:
         """The Score plugins that read only a node's own row, with their PreScore state and weight.
 
-        They are needed only if a node has room. Raises PluginError if a plugin fails.
+        The plugins are needed only if a node has room. Raises PluginError if a plugin fails.
         """
         return _list_local_scorers(self._framework, self.info, self.view)
 

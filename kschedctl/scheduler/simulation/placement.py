@@ -194,9 +194,8 @@ class Placements(IncomingPods):
     def _is_full_cycle_faster(self, framework: FrameworkLike, info: PodInfo) -> bool:
         """Return whether a full cycle takes less time than preparing cached answers for identical pods.
 
-        This is assumed for the first FULL_CYCLES_PER_KIND pods of a kind. If such a pod fits nowhere, its cycle also
-        serves the search for victims. It is no longer assumed after MAX_FULL_CYCLES_WITH_NODE full cycles that found a
-        node, because many kinds have more pods.
+        This is assumed for the first FULL_CYCLES_PER_KIND pods of a kind, until MAX_FULL_CYCLES_WITH_NODE full cycles
+        have found a node. If such a pod fits nowhere, its cycle also serves the search for victims.
 
         Return False if a later call for the same pod may need another cycle although no pod has moved: if only some
         nodes are searched, if pods are nominated, or if there are gangs. Also return False if many forks or states of

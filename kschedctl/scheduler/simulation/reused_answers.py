@@ -284,15 +284,28 @@ class ReusedAnswers:
         # Without a candidate, the pod keeps failing until something moves.
         if not in_gang and not self._is_known_failure:
             self.failures.add(position)
+        return self._build_effect_without_candidate(position, framework, outcome)
+
+    def _build_effect_without_candidate(
+        self, position: Position, framework: Framework, outcome: PostFilterOutcome | None
+    ) -> PostFilterEffect:
+        """Build the effect on a pod that finds no node by preemption.
+
+        The failure has the pod's rejectors only if these may change before an event needs them. `outcome` is None if
+        PostFilter was not run. The effect then names the plugins that upstream would run. Raises PluginError if a
+        plugin fails.
+        """
         # Pods placed later may change the rejectors, so these are determined now.
         may_change = bool(self.gang_pods) or self.placements.depends_on_other_nodes(framework, position)
         rejectors = self.failures.find_rejectors(position) if may_change else None
         failure = Failed(Code.UNSCHEDULABLE, rejectors=rejectors, nominated=None)
-        plugins_run: Collection[str] = ()  # upstream runs no plugin without nodes
+        plugins_run: Collection[str]
         if outcome is not None:
             plugins_run = outcome.results
-        elif len(self.placements.view.nodes):  # PostFilter was skipped here, but upstream runs all plugins
+        elif len(self.placements.view.nodes):
             plugins_run = [plugin.name for plugin in framework.plugins_at("postFilter")]
+        else:  # upstream runs no plugin without nodes
+            plugins_run = ()
         return PostFilterEffect(failure, plugins_run=plugins_run)
 
     def find_preemption_candidate(

@@ -178,7 +178,7 @@ class HierarchyCycle(msgspec.Struct, frozen=True):
         return self._choose_best_placement(view, tree, fitting, tried, results)
 
     def _add_unfit_result(self, tree: GroupTree, results: GroupResults, status: Status) -> GroupResult:
-        """Add a result with this status, a rejection or an error, for the group to `results`, and return it."""
+        """Add a result with this rejection or error for the group to `results`, and return the result."""
         results[tree.key] = GroupResult(status, nominated_rows=NO_GROUP_NOMINATIONS)
         return results[tree.key]
 
