@@ -243,12 +243,12 @@ class ScorePlugin(Plugin, Protocol[State_contra]):
     def score(self, info: PodInfo, view: Fork, state: State_contra | None, rows: Rows) -> Scores:
         """Return the raw int64 score of each feasible row.
 
-        `state` comes from PreScore, or from PreFilter if the plugin has no PreScore. It is None if the profile disables
-        that extension point. Raises PluginError if a plugin fails.
+        `state` comes from PreScore, or from PreFilter if the plugin has no PreScore. The state is None if the profile
+        disables that extension point. Raises PluginError if a plugin fails.
         """
 
     def normalize(self, state: State_contra | None, scores: Scores) -> Scores:
-        """Return the int64 scores scaled to 0 to 100. They stay unchanged if upstream has no NormalizeScore."""
+        """Return the int64 scores scaled to 0 to 100. The scores stay unchanged if upstream has no NormalizeScore."""
 
 
 @runtime_checkable

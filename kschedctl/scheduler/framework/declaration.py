@@ -314,11 +314,12 @@ EXTENSION_POINTS: Mapping[str, ExtensionPoint] = {
 
 def find_extension_points(plugin: object) -> frozenset[str]:
     """Return the extension points whose methods a plugin or plugin class implements."""
-    return frozenset(
-        name
-        for name, point in EXTENSION_POINTS.items()
-        if point.methods and all(callable(getattr(plugin, method, None)) for method in point.methods)
-    )
+    implemented = set()
+    for name, point in EXTENSION_POINTS.items():
+        methods = [getattr(plugin, method, None) for method in point.methods]
+        if methods and all(map(callable, methods)):
+            implemented.add(name)
+    return frozenset(implemented)
 
 
 class PodTrait(NamedTuple):

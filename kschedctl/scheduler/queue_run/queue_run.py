@@ -163,7 +163,7 @@ class QueueReplay(SchedulingLoop):
     def schedule_one(self) -> CycleRecord | None:
         """Run one cycle of a pod or a group and return its record, or None if no pod can be popped.
 
-        A pod that no profile schedules, or that is being deleted, leaves the queue without a cycle. Its record is
+        A pod that no profile schedules, or that is being deleted, leaves the queue without a cycle, and the record is
         empty. Pods that need not wait at Permit any longer after the cycle are bound or put back.
         """
         popped = self.queue.pop()
@@ -303,10 +303,7 @@ class QueueReplay(SchedulingLoop):
                 self.pods.remove([position])
                 self._apply_change(position, new=None)
 
-        # Stop gangs whose pods preempt each other in a loop.
-        for position in self.waiting.stop_looping_gangs(self.queue, self.end_wait):
-            failure = record.failed.get(position, Failed(Code.ERROR, nominated=None))
-            record.failed[position] = failure._replace(code=Code.ERROR, message=PREEMPTION_LOOP.message)
+        self._stop_looping_gangs(record)
 
         # The nominations of pods that failed after the cycle were not written yet.
         failed_later = {
@@ -317,6 +314,12 @@ class QueueReplay(SchedulingLoop):
     def _sort_by_name(self, positions: Iterable[Position]) -> list[Position]:
         """Return the positions sorted by the keys of their pods."""
         return sorted(positions, key=lambda position: self.view.pods.objects[position].key)
+
+    def _stop_looping_gangs(self, record: CycleRecord) -> None:
+        """Stop gangs whose pods preempt each other in a loop, and add the failures of their pods to the record."""
+        for position in self.waiting.stop_looping_gangs(self.queue, self.end_wait):
+            failure = record.failed.get(position, Failed(Code.ERROR, nominated=None))
+            record.failed[position] = failure._replace(code=Code.ERROR, message=PREEMPTION_LOOP.message)
 
     def _apply_nominations(self, failed: Mapping[Position, Failed], cleared: Iterable[Position] = ()) -> None:
         """Write the nominations of failed pods into their status, and remove the nominations of the `cleared` pods.

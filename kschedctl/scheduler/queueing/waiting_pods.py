@@ -170,8 +170,8 @@ class PermitWaits:
     ) -> list[Position]:
         """Stop gangs whose waiting pods are preempted again and again, and return the positions of their queued pods.
 
-        `leave` is called to take each waiting pod off its node, and all pods of these gangs leave the queue. They are
-        parked until `unpark` is called.
+        `leave` is called to take each waiting pod off its node, and all pods of these gangs leave the queue. These pods
+        are parked until `unpark` is called.
         """
         # Take the waiting pods off their nodes.
         gangs = dict.fromkeys(gang for (_preemptor, gang), rounds in self._rounds.items() if rounds == MAX_ROUNDS)

@@ -212,7 +212,7 @@ def score_nodes_for_whole_pod(requests: Requests, numa: NumaList) -> Scores:
     """Score each node by how many NUMA nodes the pod needs. Fewer NUMA nodes score higher.
 
     The requests of all containers are placed together, on one set of NUMA nodes. A node scores 0 if the pod does not
-    fit. It gets the maximum score if its NUMA nodes have none of the requested resources.
+    fit. A node whose NUMA nodes have none of the requested resources gets the maximum score.
     """
     is_relevant = _find_relevant_nodes(requests, numa)
     chosen = choose_numa_nodes(requests, numa.available, numa, is_relevant)

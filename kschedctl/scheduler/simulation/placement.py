@@ -351,7 +351,10 @@ class Placements(IncomingPods):
         return alike_pods
 
     def drop_cached_answers(self) -> None:
-        """Free the memory of cached answers about identical pods. They are computed anew if they are needed again."""
+        """Free the memory of cached answers about identical pods.
+
+        The answers are computed anew if they are needed again.
+        """
         self._alike_pods_cache.clear()
         self._local_scores_cache.clear()
         self._columns.clear()

@@ -314,8 +314,8 @@ class ReusedAnswers:
         """Return the preemption candidate, if there is one, and the outcome of PostFilter, if it was run.
 
         PostFilter is not run if an identical pod is known to fit nowhere, if preemption is off, or if the pod's
-        preemptionPolicy is Never. It is not run either if the pod may not preempt now or can find no victim. In that
-        case, the pod loses its nomination.
+        preemptionPolicy is Never. If the pod may not preempt now or can find no victim, PostFilter is not run either,
+        and the pod loses its nomination.
 
         If PostFilter runs, the plugins that reject the pod are recorded, and the pod loses its nomination if PostFilter
         clears it. Raises PluginError if a plugin fails.
@@ -339,8 +339,8 @@ class ReusedAnswers:
         """Run the pod's cycle, and restrict what its preemption computes to what is needed here.
 
         Only the best candidates are needed, unless extenders choose among all candidates. The reason for a failure of
-        preemption is needed by a nominated pod, which keeps its nomination after an error. It is also needed if a later
-        PostFilter plugin follows, which does not run after an error.
+        preemption is needed by a nominated pod, which keeps its nomination after an error. The reason is also needed if
+        another PostFilter plugin follows, because that plugin does not run after an error.
         """
         cycle = self.placements.run_cycle(framework, position)
         is_nominated = self.placements.view.get_nominated_row(position) != NO_ROW

@@ -285,7 +285,7 @@ class PodGroupCycle:
         """
         group = find_pod_group(view, self.key)
         results: list[MemberResult] = []
-        progress = GroupProgress(self._count_placed_pods(view), len(self.members))
+        progress = GroupProgress(scheduled=self._count_placed_pods(view), remaining=len(self.members))
         status = self._check_feasibility(group, progress)
         if status.code is Code.UNSCHEDULABLE:
             return GroupResult(wrap_as_group_rejection(status), nominated_rows=NO_GROUP_NOMINATIONS)

@@ -241,7 +241,7 @@ class HierarchyCycle(msgspec.Struct, frozen=True):
         Each child that fits is assumed before the next child is tried. Return the parent's status and the fork to
         continue with. The fork is `view` itself unless the parent fits.
         """
-        progress = GroupProgress(0, len(tree.children))
+        progress = GroupProgress(scheduled=0, remaining=len(tree.children))
         view_after = view
         status = run_placement_feasible(self.framework, tree.group, progress)
         for child in tree.children:

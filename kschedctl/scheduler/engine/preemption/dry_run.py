@@ -208,8 +208,8 @@ def _dry_run_per_node(cycle: Cycle, filtering: Filtering, potential: Bools, sele
 def _find_best_nodes(view: Fork, state: DryRunState, nodes: Bools) -> Bools:
     """Return a mask (N,) of the best nodes by the first two criteria.
 
-    Of the nodes in the mask `nodes` (N,), these are the ones with the fewest PDB violations whose most important victim
-    has the lowest priority. Nodes without victims are not candidates. If all nodes are without victims, return `nodes`.
+    Among the nodes in the mask `nodes` (N,), these have the fewest PDB violations and then the lowest priority of the
+    most important victim. Nodes without victims are not candidates. If all nodes are without victims, return `nodes`.
     """
     is_victim = state.must_go & nodes[state.rows]
     rows = state.rows[is_victim]

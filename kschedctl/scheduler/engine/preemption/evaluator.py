@@ -85,7 +85,10 @@ class Preemption:
 
     @cached_property
     def nodes_by_reason(self) -> Mapping[str, int]:
-        """The number of nodes on which preemption does not help, by reason. It must be read before any pod moves."""
+        """The number of nodes on which preemption does not help, by reason.
+
+        This property must be read before any pod moves.
+        """
         return self.run.count_unhelpful_nodes(candidates_wanted=bool(self.wanted)) if self.run else {}
 
 
@@ -118,8 +121,8 @@ class PreemptionPlugin(DeclaredPlugin[FilterState, ScoreState], ABC):
     def post_filter(self, cycle: Cycle) -> PostFilterResult:
         """Dry-run preemption, let extenders change the candidates, and nominate the best node.
 
-        The result is a rejection if the pod may not preempt or no candidate remains. It is an error if an extender
-        fails, or if the dry run fails on a node and finds no candidate.
+        The result is a rejection if the pod may not preempt or no candidate remains. The result is an error if an
+        extender fails, or if the dry run fails on a node and finds no candidate.
         """
         result = self.dry_run_without_extenders(cycle)
         report = result.report
@@ -181,11 +184,11 @@ class PreemptionPlugin(DeclaredPlugin[FilterState, ScoreState], ABC):
     ) -> Status:
         """Build the status of a pod for which the dry run finds no node to nominate.
 
-        It is an error if the dry run of some node failed, and otherwise a rejection that counts the nodes by reason. In
-        a cycle that does not explain failed preemption, it is a rejection without a reason.
+        The status is an error if the dry run of some node failed, and otherwise a rejection that counts the nodes by
+        reason. In a cycle that does not explain failed preemption, the status is a rejection without a reason.
         """
         if not cycle.explains_failed_preemption:
-            return self._build_status(Code.UNSCHEDULABLE, "")
+            return self._build_status(Code.UNSCHEDULABLE, message="")
         if errors := run.collect_error_messages(cycle.view.nodes.names):
             return self._build_status(Code.ERROR, format_aggregate(errors))
         node_counts = run.count_nodes_for_message(selection, candidates_wanted=candidates_wanted)
