@@ -149,7 +149,10 @@ def run_sections(audited: AuditedCluster, names: Sequence[str] = ()) -> Audit:
 
 
 def _run_sections_until_interrupted(audited: AuditedCluster, names: Sequence[str]) -> list[AnySection]:
-    """Run sections in order, and return them. If the user interrupts, the remaining sections are missing."""
+    """Run sections in order, and return them. If the user interrupts, the remaining sections are missing.
+
+    If the user interrupts while a section can return a partial result, this result is the last one.
+    """
     done = audited.progress.begin("Auditing", len(names))
     sections: list[AnySection] = []
     try:

@@ -128,8 +128,8 @@ def capacity(
     try, beginning with `seed`. With `sampling`, the scheduler looks at as many nodes as it really would.
     `call_extender` and `written` are as for `simulate`.
 
-    Raises UsageError if there is no shape, InputError if a
-    manifest is invalid, and ConfigurationError if the scheduler's configuration is invalid.
+    Raises UsageError if there is no shape, InputError if a manifest is invalid, and ConfigurationError if the
+    scheduler's configuration is invalid.
 
     >>> node = {"kind": "Node", "metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "2", "pods": "9"}}}
     >>> spec = {"containers": [{"name": "c", "image": "web", "resources": {"requests": {"cpu": "1"}}}]}

@@ -102,7 +102,7 @@ def _format_scores(report: Explanation, node: str, plugins: list[str], style: St
 def _build_equal_scores_line(report: Explanation, node: str, distinguishing: list[str]) -> list[Paragraph]:
     """Build the line about plugins that score all shown nodes alike, or no line if there are none."""
     scorers = {**report.weighted, **report.extender_scores}
-    alike = [f"{p} {by_node[node]}" for p, by_node in scorers.items() if p not in distinguishing]
+    alike = [f"{plugin} {by_node[node]}" for plugin, by_node in scorers.items() if plugin not in distinguishing]
     return [paragraph("Equal on all these nodes:", ", ".join(alike))] if alike else []
 
 

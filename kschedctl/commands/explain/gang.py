@@ -252,7 +252,7 @@ def _report_unplaced_gang(view: Fork, gang: _Gang, decided_by: str) -> PodGroupR
     held_back = 0
     if gang.key.project is GangProject.KUEUE:
         held_back = sum(_has_kueue_gate(info.spec) for info in gang.infos.values())
-    policy = ""
+    policy = ""  # unknown, as is the number of pods that the gang requires
     if gang.terms.least is not None:
         policy = "gang" if gang.bound_together or decided_by else "basic"
     return PodGroupReport(

@@ -99,8 +99,8 @@ def find_creation_doubts(target: TargetPod, cluster: Cluster, *, fits: bool) -> 
     If the pod fits (`fits`), webhooks, policies and unread limits are returned as unknown, which makes the answer
     undecided. If its creation is denied anyway, unread limits do not matter and are left out.
 
-    If the pod does not fit, none of them can make the answer worse. Webhooks and policies are then only described among
-    the parts that were not replayed.
+    If the pod does not fit, webhooks and policies cannot make the answer worse. They are then only described among the
+    parts that were not replayed.
     """
     namespaces = (target.pod.metadata.namespace,)
     # Namespace -> whether all of its admission was replayed. If nothing was replayed, the namespace is left out.
@@ -132,7 +132,8 @@ def choose_replica(target: TargetPod) -> ChosenReplica:
     """Choose the pod that stands for the target's workload, and count the workload's pods that get a node.
 
     If only some of the pods get a node, the first one without a node is chosen, otherwise the target itself. There are
-    no counts if none of the pods gets a node, if all get one without evicting other pods, or if some cannot be created.
+    no counts if none of the pods gets a node, if all get one without evicting other pods, or if some cannot be created
+    or are unknown.
     """
     some_cannot_be_created = target.not_created is not None and not target.not_created.past
     if target.workload is None or some_cannot_be_created or not target.is_known:

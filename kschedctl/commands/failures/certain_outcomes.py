@@ -107,7 +107,8 @@ def _has_every_domain(view: Fork, is_lost_node: Bools, keys: Iterable[str]) -> b
 def _is_rejected_for_good(prover: FitProver, simulation: Simulation, position: Position) -> bool:
     """Return whether a PreFilter plugin rejects the pod, no matter which pods run where."""
     kind = prover.find_kind(position)
-    if kind is None or kind.fits is not None:
+    fits_some_node = kind is not None and kind.fits is not None
+    if kind is None or fits_some_node:
         return False
     plugins = kind.framework.plugins_at("preFilter")
     try:

@@ -106,6 +106,20 @@ def _build_emptied_node(view: Fork, pools: Pools, row: Row, trial: NodeTrial) ->
     )
 
 
+def _build_kept_node(view: Fork, pools: Pools, row: Row, trial: NodeTrial, *, removed_count: int) -> KeptNode:
+    """Build the report about a node that is kept. `removed_count` nodes were removed before the trial."""
+    cordoned_count = removed_count + 1  # with the node itself
+    return KeptNode(
+        view.nodes.names[row],
+        pools.get_name(row),
+        trial.why,
+        lets_run=trial.lets_run,
+        pod=trial.pod,
+        message=trial.message,
+        cordoned_in_replay=cordoned_count if trial.message else 0,  # which the message counts
+    )
+
+
 def find_removable_nodes(
     scheduler: Scheduler, pools: Pools, pending: Sequence[Position], limits: TrialLimits, progress: Progress
 ) -> EmptyingResult:
@@ -141,9 +155,7 @@ def find_removable_nodes(
                 drains.undo()
                 trial = KEEPS_LAST
             if trial.why:
-                name, pool = view.nodes.names[row], pools.get_name(row)
-                closed = len(removed) + 1 if trial.message else 0  # the removed nodes and this one are cordoned
-                kept_nodes.append(KeptNode(name, pool, trial.why, trial.lets_run, trial.pod, trial.message, closed))
+                kept_nodes.append(_build_kept_node(view, pools, row, trial, removed_count=len(removed)))
             else:
                 removed.append(row)
                 emptied.append(_build_emptied_node(view, pools, row, trial))
@@ -168,8 +180,8 @@ def _split_empty_nodes(candidates: EmptyingOrder, pools: Pools) -> tuple[list[Ro
     for row in map(Row, candidates.empty.tolist()):
         stranded = candidates.find_stranded_pods([*removable, row])
         if stranded:
-            name, pool = candidates.view.nodes.names[row], pools.get_name(row)
-            kept_nodes.append(KeptNode(name, pool, NodeTrial.kept_for(stranded).why, stranded))
+            trial = NodeTrial.kept_for(stranded)
+            kept_nodes.append(_build_kept_node(candidates.view, pools, row, trial, removed_count=len(removable)))
         else:
             removable.append(row)
     return removable, kept_nodes
