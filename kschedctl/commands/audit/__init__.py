@@ -153,7 +153,7 @@ def _run_sections_until_interrupted(audited: AuditedCluster, names: Sequence[str
 
     If the user interrupts while a section can return a partial result, this result is the last one.
     """
-    done = audited.progress.begin("Auditing", len(names))
+    on_done = audited.progress.begin("Auditing", len(names))
     sections: list[AnySection] = []
     try:
         for name in names:
@@ -161,7 +161,7 @@ def _run_sections_until_interrupted(audited: AuditedCluster, names: Sequence[str
             sections.append(section)
             if section.interrupted:
                 break
-            done(1)
+            on_done(1)
     except KeyboardInterrupt:
         pass
     return sections

@@ -196,11 +196,11 @@ def find_causes(obstacles: Sequence[Obstacle], cycle: Cycle) -> tuple[Cause, ...
 
     closeness = measure_node_closeness(obstacles, nodes)
     lowest_level = int(closeness.level.min())
-    eligible = closeness.level == lowest_level
-    chosen = _choose_reasons(obstacles, eligible, lowest_level)
+    is_eligible = closeness.level == lowest_level
+    chosen = _choose_reasons(obstacles, is_eligible, lowest_level)
     all_are_out_of_reach = lowest_level == OUT_OF_REACH
     # Nodes out of reach are no candidates, so the causes then give no number of candidate nodes
-    candidate_count = 0 if all_are_out_of_reach else int(eligible.sum())
+    candidate_count = 0 if all_are_out_of_reach else int(is_eligible.sum())
     full_nodes = _find_full_nodes(obstacles, nodes)
     causes = [_build_cause(reason, cycle, candidate_count, closeness, full_nodes) for reason in chosen]
     if all_are_out_of_reach and (conflict := describe_label_conflict(chosen, cycle)):
@@ -439,9 +439,9 @@ def _choose_typical_node(
         return row
 
     # The nodes that are as close as the first one, and their values of the label
-    same_count = closeness.obstacle_count[rows] == closeness.obstacle_count[row]
-    same_level = closeness.level[rows] == closeness.level[row]
-    equally_close_rows = rows[same_count & same_level]
+    has_same_count = closeness.obstacle_count[rows] == closeness.obstacle_count[row]
+    has_same_level = closeness.level[rows] == closeness.level[row]
+    equally_close_rows = rows[has_same_count & has_same_level]
     value_codes = cycle.view.nodes.label(demands[0].key).codes[equally_close_rows]
 
     # Order the values: the absent label last (code -1), then the most frequent value first, then the closest node first

@@ -57,9 +57,9 @@ def build_scores_section(report: Explanation, style: Style) -> Page:
 
 def _build_total_cells(report: Explanation, node: str) -> tuple[Cell, Cell]:
     """Build the cells with a node's name and total. The best nodes are marked."""
-    best = node in report.best
+    is_best = node in report.best
     total = f"{report.total[node]:,}"
-    return (node, Marked(f"★ {total}", Tone.GOOD) if best else total)
+    return (node, Marked(f"★ {total}", Tone.GOOD) if is_best else total)
 
 
 def _build_scores_table(report: Explanation, nodes: Sequence[str], plugins: list[str], note: str, style: Style) -> Page:

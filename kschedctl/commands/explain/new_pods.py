@@ -113,10 +113,10 @@ def find_creation_doubts(target: TargetPod, cluster: Cluster, *, fits: bool) -> 
             not_replayed = (*not_replayed, text)
         return CreationDoubts(not_replayed=not_replayed, unknown=())
 
-    denied = target.not_created is not None
-    hooks = find_uncalled_admission_hooks(cluster, [target.pod], denied=denied)
+    is_denied = target.not_created is not None
+    hooks = find_uncalled_admission_hooks(cluster, [target.pod], denied=is_denied)
     # Unread limits could only deny the pod as well
-    unread_limits = () if denied else find_unread_admission_kinds(cluster, namespaces)
+    unread_limits = () if is_denied else find_unread_admission_kinds(cluster, namespaces)
     return CreationDoubts(not_replayed=not_replayed, unknown=(*unread_limits, *hooks))
 
 

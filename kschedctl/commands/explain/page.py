@@ -302,8 +302,10 @@ def _build_rejected_nodes_table(report: Explanation, style: Style) -> Page:
 
     If no rejected node was evaluated, only the plugins that would reject the nodes are listed.
     """
-    evaluated = any(group.refusals[0].plugin for group in report.groups)  # other nodes have refusals without plugin
-    if evaluated:
+    is_any_evaluated = any(
+        group.refusals[0].plugin for group in report.groups
+    )  # other nodes have refusals without plugin
+    if is_any_evaluated:
         title = "Rejected nodes, closest to fitting first"
     elif any(node.feasible for node in report.nodes):
         title = "Nodes that were not evaluated, closest to fitting first"
@@ -312,14 +314,14 @@ def _build_rejected_nodes_table(report: Explanation, style: Style) -> Page:
     columns = [*number_columns("nodes")]
     if style.width >= WIDE_WIDTH:
         columns += [Column("pool"), Column("examples")]
-        columns += [Column("rejected by", keep=True), Column("reason")] if evaluated else []
+        columns += [Column("rejected by", keep=True), Column("reason")] if is_any_evaluated else []
         columns.append(Column(WOULD_REJECT))
     else:
-        columns += [Column("pool, examples"), Column("plugin, reason" if evaluated else WOULD_REJECT)]
+        columns += [Column("pool, examples"), Column("plugin, reason" if is_any_evaluated else WOULD_REJECT)]
     return build_table(
         report.groups,
         columns,
-        partial(_build_node_group_row, style=style, evaluated=evaluated),
+        partial(_build_node_group_row, style=style, evaluated=is_any_evaluated),
         style,
         title=title,
         limit=GROUPS_SHOWN,

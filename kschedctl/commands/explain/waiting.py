@@ -544,7 +544,7 @@ def _report_terminating_victim(pod: Pod, replayed_cluster: ReplayedCluster) -> T
     """
     due = pod.metadata.deletion_timestamp or ""
     seconds_past_due = replayed_cluster.measure_seconds_since(due)
-    late = seconds_past_due is not None and seconds_past_due > replayed_cluster.thresholds.overdue_seconds
+    is_late = seconds_past_due is not None and seconds_past_due > replayed_cluster.thresholds.overdue_seconds
     has_valid_due_time = seconds_past_due is not None
     grace = pod.spec.termination_grace_period_seconds
     if grace is None:
@@ -554,7 +554,7 @@ def _report_terminating_victim(pod: Pod, replayed_cluster: ReplayedCluster) -> T
         node=pod.spec.node_name,
         asked=subtract_seconds(due, grace) if has_valid_due_time else "",
         due=due,
-        overdue=format_age(due, replayed_cluster.now) if late else "",
+        overdue=format_age(due, replayed_cluster.now) if is_late else "",
     )
 
 

@@ -139,18 +139,14 @@ def find_removable_nodes(
     tried_rows = list(_iter_rows_within_limits(limits, candidates.order, candidates.movable))
     ready_count = int((pools.workers & ~find_unready_nodes(view)).sum())
     is_all_empty = len(empty) > 0 and len(empty) == ready_count
-    done = progress.begin("Emptying nodes", len(tried_rows))
+    on_done = progress.begin("Emptying nodes", len(tried_rows))
     emptied: list[EmptiedNode] = []
     removed = list(empty)
     interrupted = False
     try:
         for row in tried_rows:
+            trial = _try_to_remove_node(candidates, drains, row, removed, pending)
             is_last = len(removed) + 1 == ready_count
-            stranded = candidates.find_stranded_pods([*removed, row])
-            if stranded:
-                trial = NodeTrial.kept_for(stranded)
-            else:
-                trial = drains.drain_unneeded_node(row, [*pending, *candidates.displaced])
             if is_last and not trial.why:
                 drains.undo()
                 trial = KEEPS_LAST
@@ -159,7 +155,7 @@ def find_removable_nodes(
             else:
                 removed.append(row)
                 emptied.append(_build_emptied_node(view, pools, row, trial))
-            done(1)
+            on_done(1)
     except KeyboardInterrupt:
         interrupted = True
     return EmptyingResult(
@@ -171,6 +167,19 @@ def find_removable_nodes(
         interrupted=interrupted,
         last=view.nodes.names[empty[-1]] if is_all_empty else "",
     )
+
+
+def _try_to_remove_node(
+    candidates: EmptyingOrder, drains: DrainsInTurn, row: Row, removed: Sequence[Row], pending: Sequence[Position]
+) -> NodeTrial:
+    """Drain a node unless pending pods need it once it is emptied, and return the trial.
+
+    `removed` are the rows of the nodes that are removed already.
+    """
+    stranded = candidates.find_stranded_pods([*removed, row])
+    if stranded:
+        return NodeTrial.kept_for(stranded)
+    return drains.drain_unneeded_node(row, [*pending, *candidates.displaced])
 
 
 def _split_empty_nodes(candidates: EmptyingOrder, pools: Pools) -> tuple[list[Row], list[KeptNode]]:

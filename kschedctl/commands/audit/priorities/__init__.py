@@ -119,7 +119,7 @@ def _build_starving_pods(
     # tiers are numbered from the highest
     is_lower = tiers.running & (tiers.tier_by_pod > tier)
     is_higher = tiers.running & (tiers.tier_by_pod < tier)
-    started_since = (tiers.pods.start > parse_microseconds(created)) & (tiers.pods.start != NO_TIME)
+    has_started_since = (tiers.pods.start > parse_microseconds(created)) & (tiers.pods.start != NO_TIME)
     return StarvingPods(
         workload=workload,
         tier=tiers.names[tier],
@@ -130,8 +130,8 @@ def _build_starving_pods(
         why=oldest.explanation.headline,
         preemption=describe_preemption(oldest.explanation),
         lower_pods=int(np.count_nonzero(is_lower)),
-        lower_started=int(np.count_nonzero(is_lower & started_since)),
-        higher_started=int(np.count_nonzero(is_higher & started_since)),
+        lower_started=int(np.count_nonzero(is_lower & has_started_since)),
+        higher_started=int(np.count_nonzero(is_higher & has_started_since)),
     )
 
 
