@@ -97,9 +97,10 @@ def locate_mismatch(document: object, error: msgspec.ValidationError) -> TypeMis
     steps = [name or index for name, index in _STEP.findall(text)]
     received = _RECEIVED_TYPE.search(message)
     path = _find_path_to_type(document, steps, received[1]) if received else None
-    if path is None:
+    if path is None:  # no key is known, so the path ends at the map
         before_map = steps[: steps.index(_ANY_KEY)] if _ANY_KEY in steps else steps
         return TypeMismatch(message, tuple(int(step) if step.isdecimal() else step for step in before_map), text)
+    # Show the found keys in the text, too
     for step, key in zip(steps, path, strict=True):
         if step == _ANY_KEY:
             text = text.replace("[...]", f"[{key}]", 1)

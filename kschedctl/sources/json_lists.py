@@ -266,12 +266,14 @@ class ListReader:
                 break
             after = _AFTER_ITEM.match(text, end)
             if after is None:
-                if text[end:].strip():
+                is_cut_off = not text[end:].strip()
+                if not is_cut_off:
                     raise self._place.item(self._index + len(items)).error("invalid JSON: expected , or ] after it")
                 break
             items.append(self._buffer[start:end])
             start = after.end()
-            has_next = bool(after[1])
+            comma = after[1]
+            has_next = comma is not None
 
         try:
             self._collect_array(b"[" + b",".join(items) + b"]")

@@ -116,15 +116,16 @@ class Kustomizations:
         """Return the object with the replicas, spreading, selector and labels that kustomizations set.
 
         Only workloads that require a selector are changed. Spreading that is set for the object's kind takes precedence
-        over spreading for any kind. Replicas for any kind take precedence over replicas for the kind, because Kustomize
-        sets them after the patches.
+        over spreading for any kind. Replicas for any kind take precedence, because Kustomize sets them after the
+        patches.
         """
         path = os.path.abspath(file)
         kind = str(document.get("kind"))
         name = str(_as_mapping(document.get("metadata")).get("name"))
         overrides_by_object = self._overrides.get(path, {})
         if kind in _KINDS_WITH_SELECTOR:
-            for key in ((kind, name), ("", name)):
+            any_kind = ""
+            for key in ((kind, name), (any_kind, name)):
                 if overrides := overrides_by_object.get(key):
                     document = _apply_overrides(document, overrides)
         return self._add_selector_labels(path, document)
@@ -184,7 +185,7 @@ def find_kustomization(folder: str) -> str:
 def read_kustomization(folder: str) -> list[JsonObject]:
     """Return the mappings among the documents of a folder's kustomization.
 
-    Return [] if the folder has no kustomization, or if it cannot be read.
+    Return [] if the folder has no kustomization, or if the kustomization cannot be read.
     """
     file = find_kustomization(folder)
     if not file:
@@ -250,7 +251,7 @@ def _iter_overrides(
     """
     for document in documents:
         for entry in get_list(document, "replicas"):
-            if isinstance(entry, dict) and type(entry.get("count")) is int:
+            if isinstance(entry, dict) and type(entry.get("count")) is int:  # not a bool
                 yield ("", str(entry.get("name"))), {"replicas": entry["count"]}
         for patch in _iter_patches(folder, document):
             pod_spec = _as_mapping(_get_field(patch, "spec", "template", "spec"))

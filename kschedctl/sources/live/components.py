@@ -206,9 +206,9 @@ def read_scheduler_setup(server: Server) -> SchedulerSetup:
         warnings += (f"kube-scheduler runs with --config={flags['config']}, which cannot be read from here: {hint}",)
 
     return SchedulerSetup(
-        version,
-        server_version,
-        detected.document,
+        version=version,
+        server_version=server_version,
+        configuration=detected.document,
         configured_by=detected.config_map,
         feature_gates=dict(_iter_feature_gates(flags.get("feature-gates", ""))),
         leader=(lease.spec.holder_identity or "") if lease else "",
@@ -235,7 +235,7 @@ def _detect_configuration(server: Server, pod_spec: _Spec | None, path: str) -> 
             problem = str(error) if error.where else f"{where}: {error}"
             return _FoundConfiguration(config_map=where, problem=problem)
         if document:
-            return _FoundConfiguration(document, where)
+            return _FoundConfiguration(document, config_map=where)
     return _FoundConfiguration()
 
 

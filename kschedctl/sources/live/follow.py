@@ -135,8 +135,8 @@ class Follower:
     def _watch_kind(self, kind: str, listing: Listing) -> None:
         """Watch a kind and queue its updates until ``stopped`` is set or an error ends the watch.
 
-        A watch that breaks off is resumed, at most MAX_FAILURES times without an event. If its version is too old or it
-        is denied, the kind is listed again.
+        A watch that breaks off is resumed, at most MAX_FAILURES times without an event. If the server denies the watch
+        or no longer knows its version, the kind is listed again.
         """
         failures = 0  # since the last event
         while not self.stopped.is_set():
@@ -144,6 +144,7 @@ class Follower:
                 for event in watch_changes(self.server, kind, listing, seconds=WATCH_SECONDS):
                     failures = 0
                     version = event.resource_version or listing.resource_version
+                    # Only the version is needed to resume the watch
                     listing = listing._replace(objects=ObjectTuple(), resource_version=version)
                     if event.key is not None:
                         self.updates.put(Update(kind, event))
