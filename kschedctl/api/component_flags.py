@@ -65,7 +65,7 @@ class ApiServerInstance(msgspec.Struct, frozen=True, rename="camel"):
         settings = []
         if self.enabled_optional_plugins:
             settings.append(f"admission plugins {', '.join(self.enabled_optional_plugins)} ({self.told_by})")
-        if self.where:
+        if self.where:  # the flags of a kube-apiserver were read
             seconds = (
                 f"not-ready tolerated for {self.not_ready_seconds} s, unreachable for {self.unreachable_seconds} s"
             )

@@ -25,16 +25,16 @@ _STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]")
 _ERROR = re.compile(r"(.*?)(?: - at `\$(.*)`)?", re.DOTALL)
 _RECEIVED_TYPE = re.compile(r"got `(\w+)`")
 _lock = RLock()  # reentrant, because __post_init__ of a struct may decode another struct
-_json: dict[object, msgspec.json.Decoder[Any]] = {}
+_json_decoders: dict[object, msgspec.json.Decoder[Any]] = {}
 _msgpack_decoders: dict[object, msgspec.msgpack.Decoder[Any]] = {}
 
 
 def get_json_decoder(into: type[T]) -> msgspec.json.Decoder[T]:
     """Return the JSON decoder for a type. It is built at the first call and then shared by all threads."""
-    if into not in _json:
-        with _lock:
-            _json.setdefault(into, msgspec.json.Decoder(into))
-    return _json[into]
+    if into not in _json_decoders:
+        with _lock:  # another thread may have built it meanwhile, so `setdefault`
+            _json_decoders.setdefault(into, msgspec.json.Decoder(into))
+    return _json_decoders[into]
 
 
 def get_msgpack_decoder(into: type[T]) -> msgspec.msgpack.Decoder[T]:

@@ -217,7 +217,7 @@ def _compute_peak_amounts(
     sidecars: Quantities = {}
     peak: Quantities = {}
     for sidecar, amounts in init_containers:
-        if sidecar:
+        if sidecar:  # keeps running beside the containers and all later init containers
             _add_amounts(total, amounts)
             _add_amounts(sidecars, amounts)
             _raise_amounts(peak, sidecars)

@@ -213,7 +213,7 @@ def _validate_container_claims(
             yield required(field_path)
             continue
         key = f"{claim.name}/{claim.request}" if claim.request else claim.name
-        if claim.name in used_keys:
+        if claim.name in used_keys:  # the claim as a whole, without a request
             yield duplicate(field_path, claim.name)
         else:
             if claim.request:

@@ -18,6 +18,8 @@ _FILE_FIELDS = ("patchesStrategicMerge", "transformers", "generators", "configur
 _GENERATORS = ("configMapGenerator", "secretGenerator")
 _KINDS_WITH_SELECTOR = frozenset({"Deployment", "StatefulSet", "DaemonSet", "ReplicaSet"})
 """Kinds for which the API requires a selector."""
+_ANY_KIND = ""
+"""Takes the place of the kind of an object if fields are set for all objects of a name."""
 _SPREADING_FIELDS = ("affinity", "topologySpreadConstraints")
 """The fields of a pod spec that spread pods over nodes."""
 _BASE_FIELDS = ("resources", "bases", "components")
@@ -124,8 +126,7 @@ class Kustomizations:
         name = str(_as_mapping(document.get("metadata")).get("name"))
         overrides_by_object = self._overrides.get(path, {})
         if kind in _KINDS_WITH_SELECTOR:
-            any_kind = ""
-            for key in ((kind, name), (any_kind, name)):
+            for key in ((kind, name), (_ANY_KIND, name)):
                 if overrides := overrides_by_object.get(key):
                     document = _apply_overrides(document, overrides)
         return self._add_selector_labels(path, document)
@@ -247,12 +248,12 @@ def _iter_overrides(
 ) -> Iterator[tuple[tuple[str, str], dict[str, object]]]:
     """Yield the kind and name of each object whose replicas or spreading a kustomization sets, with the new fields.
 
-    The kind is "" if the fields apply to objects of any kind with this name.
+    The kind is _ANY_KIND if the fields apply to objects of any kind with this name.
     """
     for document in documents:
         for entry in get_list(document, "replicas"):
             if isinstance(entry, dict) and type(entry.get("count")) is int:  # not a bool
-                yield ("", str(entry.get("name"))), {"replicas": entry["count"]}
+                yield (_ANY_KIND, str(entry.get("name"))), {"replicas": entry["count"]}
         for patch in _iter_patches(folder, document):
             pod_spec = _as_mapping(_get_field(patch, "spec", "template", "spec"))
             overrides = {key: pod_spec[key] for key in _SPREADING_FIELDS if key in pod_spec}

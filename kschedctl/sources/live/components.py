@@ -196,14 +196,8 @@ def read_scheduler_setup(server: Server) -> SchedulerSetup:
     pod_spec = pods[0].spec if pods else None
     flags = _parse_scheduler_flags(pod_spec) if pod_spec else {}
 
-    detected = _detect_configuration(server, pod_spec, flags.get("config", ""))
-    if detected.problem:
-        warnings += (
-            f"{detected.problem}, so kube-scheduler's default configuration is replayed unless --config is given",
-        )
-    elif flags.get("config") and detected.document is None:
-        hint = "pass a copy of it with --config"
-        warnings += (f"kube-scheduler runs with --config={flags['config']}, which cannot be read from here: {hint}",)
+    detected = _detect_configuration(server, pod_spec, path=flags.get("config", ""))
+    warnings += tuple(_iter_configuration_warnings(detected, path=flags.get("config", "")))
 
     return SchedulerSetup(
         version=version,
@@ -215,6 +209,18 @@ def read_scheduler_setup(server: Server) -> SchedulerSetup:
         instances=tuple(map(_build_scheduler_instance, pods[:MAX_INSTANCES])),
         warnings=warnings,
     )
+
+
+def _iter_configuration_warnings(detected: _FoundConfiguration, path: str) -> Iterator[str]:
+    """Yield a warning if the scheduler's configuration is unusable, or if none was found for the path of --config.
+
+    The path is "" if the scheduler runs without --config or its flags are not visible.
+    """
+    if detected.problem:
+        yield f"{detected.problem}, so kube-scheduler's default configuration is replayed unless --config is given"
+    elif path and detected.document is None:
+        hint = "pass a copy of it with --config"
+        yield f"kube-scheduler runs with --config={path}, which cannot be read from here: {hint}"
 
 
 def _detect_configuration(server: Server, pod_spec: _Spec | None, path: str) -> _FoundConfiguration:

@@ -6,7 +6,7 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from queue import Empty, Queue
 
@@ -116,20 +116,8 @@ class Follower:
         """
         listings = dict(self.reading.listings)
         for kind in dict.fromkeys(update.kind for update in updates):
-            listing = listings[kind]
-            events = list[WatchEvent]()
-            for news in (update.news for update in updates if update.kind == kind):
-                if isinstance(news, ClusterError):
-                    raise news
-                if isinstance(news, Listing):
-                    listing = news
-                    events = []
-                else:
-                    events.append(news)
-            if events:
-                changes = {event.key: event.object for event in events if event.key is not None}
-                listing = apply_changes(listing, changes, events[-1].resource_version)
-            listings[kind] = listing
+            news_of_kind = [update.news for update in updates if update.kind == kind]
+            listings[kind] = _apply_news(listings[kind], news_of_kind)
         self.reading = replace(self.reading, listings=listings, changed={})
 
     def _watch_kind(self, kind: str, listing: Listing) -> None:
@@ -198,3 +186,23 @@ class Follower:
             return None
         self.updates.put(Update(kind, fresh))
         return fresh._replace(objects=ObjectTuple())
+
+
+def _apply_news(listing: Listing, news: Iterable[WatchEvent | Listing | ClusterError]) -> Listing:
+    """Return the listing of a kind after the kind's updates. A new list takes the place of everything before.
+
+    Raises ClusterError if one of the updates is an error.
+    """
+    events = list[WatchEvent]()
+    for item in news:
+        if isinstance(item, ClusterError):
+            raise item
+        if isinstance(item, Listing):
+            listing = item
+            events = []
+        else:
+            events.append(item)
+    if not events:
+        return listing
+    changes = {event.key: event.object for event in events if event.key is not None}
+    return apply_changes(listing, changes, events[-1].resource_version)
