@@ -245,7 +245,10 @@ class HierarchicalGangScheduling(GangScheduling):
             yield Unknown(Dependency("CompositePodGroup", Effect.ORDER), Gap(TREES_TRIED_SEPARATELY), self.name)
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
-        """Yield the events in a pod's tree of groups after which the pod may become schedulable."""
+        """Yield the events that may make a rejected pod schedulable, with their hints.
+
+        The events are new pods, and new or changed groups, in the pod's tree of groups.
+        """
         yield ClusterEventWithHint(POD, ActionType.ADD, _is_schedulable_after_tree_pod_added)
         yield ClusterEventWithHint("PodGroup", ActionType.ADD, _is_schedulable_after_tree_group_added)
         yield ClusterEventWithHint("PodGroup", ActionType.UPDATE, _is_schedulable_after_tree_group_updated)

@@ -103,16 +103,22 @@ class IncomingPods:
         return self._latest_info
 
     def build_waiting_pod(self, position: Position) -> Pod:
-        """Return the pod as it is queued now, with its current nominatedNodeName."""
+        """Return the pod as it is queued now, with its current nominatedNodeName.
+
+        A stored nomination to a node that does not exist is kept.
+        """
         pod = self.view.with_clone_name(position, self.build_stored_pod(position))
-        row = self.view.get_nominated_row(position)
-        name = "" if row == NO_ROW else self.view.nodes.names[row]
         stored_name = pod.status.nominated_node_name
-        # The view has no row for a stored nomination to a missing node, which the pod keeps.
-        names_missing_node = row == NO_ROW and stored_name not in self.view.nodes.index
-        if stored_name == name or names_missing_node:
+        row = self.view.get_nominated_row(position)
+        if row != NO_ROW:
+            current_name = self.view.nodes.names[row]
+        elif stored_name in self.view.nodes.index:
+            current_name = ""  # the stored nomination was cleared
+        else:
+            return pod  # it has no nomination, or one to a missing node, which has no row in the view
+        if current_name == stored_name:
             return pod
-        return replace(pod, status=replace(pod.status, nominated_node_name=name))
+        return replace(pod, status=replace(pod.status, nominated_node_name=current_name))
 
     def build_stored_pod(self, position: Position) -> Pod:
         """Return the pod as the API server stores it when it arrives."""

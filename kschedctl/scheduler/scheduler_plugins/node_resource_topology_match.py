@@ -232,8 +232,11 @@ def _can_any_pod_wait(view: Fork) -> bool:
 
 def _get_cached_numa_nodes(view: Fork) -> NumaNodes:
     """Return the NUMA nodes of the nodes with the policy single-numa-node, from a cache if possible."""
-    index = view.nodes.index
-    return view.objects.index(KIND, lambda topologies: build_numa_nodes(topologies, index), KIND, of=(view.nodes,))
+    cache_key = KIND
+    row_by_name = view.nodes.index
+    return view.objects.index(
+        cache_key, lambda topologies: build_numa_nodes(topologies, row_by_name), KIND, of=(view.nodes,)
+    )
 
 
 def _get_cached_numa_list(view: Fork) -> NumaList:
@@ -241,9 +244,10 @@ def _get_cached_numa_list(view: Fork) -> NumaList:
 
     The result is cached for views with the same topologies and nodes.
     """
-    index = view.nodes.index
+    cache_key = (KIND, "list")
+    row_by_name = view.nodes.index
     return view.objects.index(
-        (KIND, "list"), lambda topologies: build_numa_list(topologies, index), KIND, of=(view.nodes,)
+        cache_key, lambda topologies: build_numa_list(topologies, row_by_name), KIND, of=(view.nodes,)
     )
 
 

@@ -144,7 +144,7 @@ class QueuedPods:
         if rejectors and self.gangs:
             self.put_back(position, rejectors)
             return
-        pod = self.get_queued_pod(position)
+        pod = self.record_as_tried(position)
         pod.timestamp = self.clock.now()
         self._rejectors_by_position[position] = rejectors
         number = self.view.pods.get_info_number(position)
@@ -155,7 +155,7 @@ class QueuedPods:
 
     def put_back(self, position: Position, rejectors: Rejectors) -> None:
         """Put a tried pod back into the scheduling queue as unschedulable, rejected by these plugins."""
-        self.scheduling_queue.add_unschedulable_pod(self.get_queued_pod(position), rejectors)
+        self.scheduling_queue.add_unschedulable_pod(self.record_as_tried(position), rejectors)
 
     def build_departure_event(self, position: Position) -> Occurrence:
         """Build the event that a pod that waited at Permit left its node.
@@ -172,10 +172,10 @@ class QueuedPods:
             self.view.gang_history.record_move()
 
     def take_group_members(self, group: AnyGroupKey) -> list[Position]:
-        """Take the waiting pods of a group out of the queue, count them as tried, and return them."""
+        """Take the waiting pods of a group out of the queue, record them as tried, and return them."""
         members = self._group_members[group]
         for member in members:
-            self.get_queued_pod(member)
+            self.record_as_tried(member)
             self.scheduling_queue.delete(member)
         return members
 
@@ -194,7 +194,7 @@ class QueuedPods:
         """
         self._group_members[group] = list(members)
         self._rejected_members += [
-            (self.get_queued_pod(member), rejectors, self.clock.now()) for member, rejectors in members.items()
+            (self.record_as_tried(member), rejectors, self.clock.now()) for member, rejectors in members.items()
         ]
         if retried_at_once:
             # The pods must be in the scheduling queue before they can be activated. Without pods to retry, they are put
@@ -283,8 +283,8 @@ class QueuedPods:
         first = self.scheduling_queue.active.peek() if len(self.scheduling_queue.active) else None
         return first is not None and first.priority > self.view.pods.get_priority(self._new[-1])
 
-    def get_queued_pod(self, position: Position) -> QueuedPod:
-        """Return the queue entry of a pod, creating it if needed, and record the pod as tried."""
+    def record_as_tried(self, position: Position) -> QueuedPod:
+        """Record that a pod has been tried, and return its queue entry, which is created if needed."""
         if position not in self.tried:
             pod = self._untried.get(position) or QueuedPod(position, self.view.pods.get_priority(position), attempts=1)
             self.tried[position] = pod

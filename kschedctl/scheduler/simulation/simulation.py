@@ -318,8 +318,8 @@ class SettlingLoop(SchedulingLoop):
     # -- what a cycle does ----------------------------------------------------------------------------------------
 
     def get_queued_pod(self, position: Position) -> QueuedPod:
-        """Return the queue entry of a pod that is being tried."""
-        return self.queued_pods.get_queued_pod(position)
+        """Return the queue entry of a pod that is being tried, and record the pod as tried."""
+        return self.queued_pods.record_as_tried(position)
 
     def prepare_moves(self, coming: Sequence[Position], leaving: Sequence[Position]) -> None:
         """Determine which plugins reject the waiting pods that the moves may wake.

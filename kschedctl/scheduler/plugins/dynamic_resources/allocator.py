@@ -217,8 +217,11 @@ class Search:
         self.pools = inventory.get_pools(row)
         self.places = [(pool, device) for pool in self.pools for device in pool.devices]
         """The devices that the node sees, with their pools, in the order of the search."""
-        self.interchangeable = not any(device.consumes for _, device in self.places)
-        """True if twins can replace each other. Counters tell them apart, since upstream does not give all back."""
+        self.may_consume_counters = any(device.consumes for _, device in self.places)
+        """True if a device consumes counters, not all of which upstream gives back.
+
+        Twins then cannot replace each other, and the order of the search matters.
+        """
 
         # The state of the search
         self.all_devices: dict[SearchPosition, list[tuple[Pool, PooledDevice]]] = {}
@@ -426,7 +429,7 @@ class Search:
                 continue
             if pool.invalid:
                 raise AllocationError(pool.fault)
-            next_place = self._find_next_place(position, place, device)
+            next_place = self._find_next_search_index(position, place, device)
             if self._try_device(position, num_allocated, next_place=next_place, pool=pool, device=device):
                 return True
             if twin_key is not None:
@@ -438,7 +441,7 @@ class Search:
 
         Twins with equal allocations are equal only as long as this search has not allocated one of them.
         """
-        is_untouched = self.interchangeable and not self.users.get(device.id) and device.id not in self.taken
+        is_untouched = not self.may_consume_counters and not self.users.get(device.id) and device.id not in self.taken
         return (device.twin, self.state.build_device_state(device.id)) if is_untouched else None
 
     def _try_device(
@@ -504,8 +507,7 @@ class Search:
         if num_requested < 2:  # the search of a single device is short
             return False
         # Upstream does not give back all counters, so the order of the search may change the result.
-        may_consume_counters = not self.interchangeable
-        if may_consume_counters:
+        if self.may_consume_counters:
             return False
         num_candidates = 0
         for pool, device in self.places:
@@ -528,20 +530,23 @@ class Search:
         has_constraints = bool(self.claims[position.claim].constraints)
         return self.limit.can_skip_search(num_candidates, all_tried=not has_constraints)
 
-    def _find_next_place(self, position: SearchPosition, place: int, device: PooledDevice) -> int:
-        """Return the index at which to search for the request's next device, after `device` at index `place`.
+    def _find_next_search_index(self, position: SearchPosition, index: int, device: PooledDevice) -> int:
+        """Return the index in `self.places` from which to search for the request's next device.
 
-        A device that the request can take again is tried again. In versions that try devices in any order, upstream
-        begins again at the first device. This search does so only if the order can change the result, which is possible
-        with a distinctAttribute, and with counters that upstream does not give back.
+        `device`, at `index`, is the request's latest device. In some versions, upstream's search begins again at the
+        first device. This search does so only if the order of devices can change the result. A device that the request
+        can take again is tried again in these versions.
         """
         if not self.limit.any_order:
-            return place + 1
+            return index + 1
+
         constraints = self.claims[position.claim].constraints
         has_distinct_attribute = any(constraint.distinct_attribute is not None for constraint in constraints)
-        if not self.interchangeable or (has_distinct_attribute and self.features.uses_newer_allocator):
-            return 0
-        return place if self._can_take_again(position, device) else place + 1
+        distinct_depends_on_order = has_distinct_attribute and self.features.uses_newer_allocator
+        order_can_change_result = self.may_consume_counters or distinct_depends_on_order
+        if order_can_change_result:
+            return 0  # search in upstream's order
+        return index if self._can_take_again(position, device) else index + 1
 
     def _can_take_again(self, position: SearchPosition, device: PooledDevice) -> bool:
         """Return whether the request can get the same device a second time.
