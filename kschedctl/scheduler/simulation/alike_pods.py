@@ -167,7 +167,7 @@ class AlikePods:
         """Return the rows with the highest score and the number of feasible rows, judging one example of each group.
 
         A group consists of equivalent nodes. Return None if every node has to be judged because of nominated pods or
-        claims. Also return None if these reject other nodes so often that groups do not pay.
+        claims. Also return None if the nodes rejected for these reasons change so often that groups do not pay.
         """
         rejected: Bools | bool = False
         if nominated:
