@@ -480,12 +480,12 @@ def _find_rollout_fixes(
     if shared.admissions is None:
         return ()
 
-    def carry_out_other_changes(changes: Sequence[WorkloadChange], admissions: Admissions) -> Sequence[Rollout]:
-        """Carry out other changes and return their rollouts."""
-        changed_cluster = dataclasses.replace(shared, changes=changes, admissions=admissions)
-        return carry_out_changes(changed_cluster, seed).rollouts
+    def replay_rollouts(changes: Sequence[WorkloadChange], admissions: Admissions) -> Sequence[Rollout]:
+        """Replay all rollouts with the changes and quotas of a fix, and return their outcomes."""
+        prepared = dataclasses.replace(shared, changes=changes, admissions=admissions)
+        return carry_out_changes(prepared, seed).rollouts
 
-    return tuple(iter_rollout_fixes(index, rollouts, shared.admissions, carry_out_other_changes))
+    return tuple(iter_rollout_fixes(index, rollouts, shared.admissions, replay=replay_rollouts))
 
 
 def _build_workload_placement(rollout: Rollout, simulation: Simulation) -> reports.WorkloadPlacement:
