@@ -164,7 +164,8 @@ def answer_about_subjects(
             (subject,) = subjects.values()
             report = ask(subject, run.workers, progress)
             code = choose_exit_code(is_good(report), report.interrupted, report.undecided)
-            return output.build_answer(report, code, {"": suggest_commands(subject, report)}, places)
+            commands_for_report = {"": suggest_commands(subject, report)}  # "" stands for the whole report
+            return output.build_answer(report, code, commands_for_report, places)
         answers = ask_each_cluster(ask, is_good, subjects, run.workers, progress)
         commands = {
             cluster_answer.cluster: suggest_commands(subjects[cluster_answer.cluster], cluster_answer.document)

@@ -287,11 +287,13 @@ def _find_waiting_queue(simulation: Simulation, outcome: Outcome) -> WaitingQueu
 
 def report_evictions(simulation: Simulation) -> tuple[EvictedPod, ...]:
     """Return reports on all evictions by preemption, in order, each with what happened to the victim afterwards."""
-    # A pod that was itself evicted in round n evicts others in round n + 1
+    # Evictions cause further evictions, because replacements of victims may preempt as well. The first preemptors were
+    # not evicted themselves, and evict in round 1. A pod that was evicted in round n evicts others in round n + 1.
     latest_round_by_victim: dict[Position, int] = {}
     rounds = []
     for eviction in simulation.evictions:
-        eviction_round = latest_round_by_victim.get(eviction.preemptor, 0) + 1
+        preemptor_evicted_in_round = latest_round_by_victim.get(eviction.preemptor, 0)
+        eviction_round = preemptor_evicted_in_round + 1
         rounds.append(eviction_round)
         latest_round_by_victim[eviction.victim] = eviction_round
 

@@ -119,13 +119,20 @@ class PodInfo:
 
     @cached_property
     def nonzero_requests(self) -> dict[str, int]:
-        """The requested amount by resource, with a default for containers without CPU or memory requests."""
-        defaults: Mapping[str, Quantity] = DEFAULT_REQUESTS
+        """The requested amount by resource, with a default for containers without CPU or memory requests.
+
+        If the pod has pod-level requests, only resources that it does not request at all get the default.
+        """
+        container_defaults: Mapping[str, Quantity] = DEFAULT_REQUESTS
+        # Pod-level requests already include the containers that request nothing
         if self.options.pod_level and has_pod_level_requests(self.pod):
-            defaults = {name: quantity for name, quantity in DEFAULT_REQUESTS.items() if name not in self.requests}
-        if not defaults:
+            container_defaults = {
+                name: quantity for name, quantity in DEFAULT_REQUESTS.items() if name not in self.requests
+            }
+        if not container_defaults:
             return self.requests
-        return self.compute_amounts(self.options._replace(non_missing=defaults))
+        options_with_defaults = self.options._replace(non_missing=container_defaults)
+        return self.compute_amounts(options_with_defaults)
 
     @cached_property
     def incoming_requests(self) -> dict[str, int]:

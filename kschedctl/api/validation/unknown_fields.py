@@ -102,11 +102,20 @@ def iter_unknown_fields(document: JsonObject) -> Iterator[UnknownField]:
     ['unknown field "spec.containers[0].imagee"']
     """
     kind = str(document.get("kind", ""))
-    if kind in KARPENTER_KINDS and get_group(str(document.get("apiVersion", ""))) != KARPENTER_GROUP:
-        return
-    is_top_level_kind = "apiVersion" in get_fields_by_type().get(kind, ())
-    if is_top_level_kind:
-        yield from _iter_unknown_fields_of_value(document, kind, kind, ())
+    if _has_known_schema(kind, str(document.get("apiVersion", ""))):
+        yield from _iter_unknown_fields_of_value(document, kind, type_name=kind, path=())
+
+
+def _has_known_schema(kind: str, api_version: str) -> bool:
+    """Return whether the fields of objects of the kind are known.
+
+    Names of types that are only parts of objects, such as PodSpec, are no kinds.
+    """
+    # Other projects have kinds with the names of Karpenter's kinds, but with other fields
+    if kind in KARPENTER_KINDS and get_group(api_version) != KARPENTER_GROUP:
+        return False
+    fields = get_fields_by_type().get(kind, ())
+    return "apiVersion" in fields  # which only top-level objects have
 
 
 def _iter_unknown_fields_of_value(value: object, kind: str, type_name: str, path: Path) -> Iterator[UnknownField]:

@@ -73,8 +73,11 @@ class AcceptingNodes:
         number = int(self.stage.view.pods.info[position])
         if number not in self._nodes_by_info:
             self._nodes_by_info[number] = self._find_accepting_nodes(position)
-        nodes = self._nodes_by_info[number]
-        return nodes is None or bool(nodes.sum() > nodes[row])
+        accepting = self._nodes_by_info[number]
+        if accepting is None:  # any node may accept the pod
+            return True
+        accepting_others = accepting.sum() - accepting[row]
+        return bool(accepting_others > 0)
 
     def _find_accepting_nodes(self, position: Position) -> Bools | None:
         """Return the mask (N,) of the nodes that may accept the pod, or None if any node may.

@@ -263,17 +263,21 @@ class _StateHistory:
 
         If the key is equal in two states, the queue behaves the same in later cycles.
         """
-        queue = self._replay.queues.pending[name]
+        pending = self._replay.queues.pending[name]
+        # Next attempts continue at the flavors that were tried, unless the queue has released quota since
         generation = self._replay.cache.queues[name].generation
-        waiting = [*queue.active.items(), *queue.inadmissible.items()]
-        # The flavors that the Workloads have tried, since their next attempts continue there
         progress_keys = frozenset(
             (key, _build_progress_key(info.last_assignment, generation))
-            for key, info in waiting
+            for key, info in (*pending.active.items(), *pending.inadmissible.items())
             if info.last_assignment is not None
         )
-        failed_shapes = frozenset(queue.failed_shapes)
-        return queue.preemptor, frozenset(queue.active), frozenset(queue.inadmissible), failed_shapes, progress_keys
+        return (
+            pending.preemptor,
+            frozenset(pending.active),
+            frozenset(pending.inadmissible),
+            frozenset(pending.failed_shapes),  # new Workloads of these shapes are not tried
+            progress_keys,
+        )
 
 
 def _build_progress_key(progress: ScanProgress, generation: int) -> Hashable:

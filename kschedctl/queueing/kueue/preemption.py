@@ -147,7 +147,7 @@ class _Variant(StrEnum):
 
     @property
     def reason(self) -> PreemptionReason:
-        """The reason that the condition Preempted gives for this rule."""
+        """The reason in the condition Preempted of a Workload that is preempted by this rule."""
         if self == _Variant.WITHIN_QUEUE:
             return PreemptionReason.IN_CLUSTER_QUEUE
         if self == _Variant.RECLAIM_WHILE_BORROWING:

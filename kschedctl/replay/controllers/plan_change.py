@@ -395,8 +395,8 @@ def _plan_replicas(
 def are_templates_equivalent(first: PodTemplateSpec, second: PodTemplateSpec) -> bool:
     """Return whether the scheduler sees no difference between pods of the two templates.
 
-    Defaults are filled in first, and labels that controllers add, such as template hashes, are ignored. Return False if
-    a template has no containers, because it could not be read then.
+    Defaults are filled in first, and labels that controllers add, such as template hashes, are ignored. A template
+    without containers was not read, so the result is False.
     """
     if not (first.spec.containers and second.spec.containers):
         return False

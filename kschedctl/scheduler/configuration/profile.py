@@ -182,9 +182,10 @@ def build_profile(
 
 
 def find_foreign_plugins(plugins: Plugins, registry: Mapping[str, frozenset[str]]) -> dict[str, frozenset[str]]:
-    """Return the enabled plugins that the registry lacks, each with the points at which the document enables it.
+    """Return the enabled plugins that neither the registry nor any version of kube-scheduler has.
 
-    A scheduler built by another vendor may contain these plugins. A plugin that only multiPoint enables has no points.
+    Each comes with the points at which the document enables it. A plugin that only multiPoint enables has no points. A
+    scheduler built by another vendor may contain these plugins.
     """
     foreign_names = plugins.enabled_names - registry.keys() - OWN_PLUGINS - {""}
     points_by_name: dict[str, set[str]] = {name: set() for name in foreign_names}

@@ -430,9 +430,8 @@ class Filtering:
         """
         nodes = len(self.view.nodes)
         verdicts = self._collect_verdicts(delta, known_verdicts)
-        first_rejecting = find_first_rejecting_plugins(
-            verdicts, nodes
-        )  # (N,), negative for nodes that no plugin rejects
+        # (N,), negative for nodes that no plugin rejects
+        first_rejecting = find_first_rejecting_plugins(verdicts, nodes)
 
         # Nominated pods matter only on the nodes for which they are nominated.
         with_nominated: Verdicts = {}

@@ -206,7 +206,9 @@ RQ_FRAGMENTED = Rule(
 
 
 def find_daemon_sets_without_room(context: LintContext) -> Iterator[Problem]:
-    """Find DaemonSets that fit on some of their nodes only if they preempt other pods.
+    """Find DaemonSets that have no room on some of their nodes unless they preempt other pods.
+
+    Whether preemption would make room is not checked.
 
     If the DaemonSet was read from the cluster, nodes that already run one of its pods are skipped. If the DaemonSet
     comes from a manifest, such nodes are checked as well, because the manifest may change the requests of the running
