@@ -165,6 +165,7 @@ def build_uid_column(values: Sequence[str]) -> TextColumn:
     >>> build_uid_column(["d874b460-08fe-4508-a8ae-be43adb0d7b7"]).text_of(0)
     'd874b460-08fe-4508-a8ae-be43adb0d7b7'
     """
+    # In a UidColumn, NO_UID stands for "", so a pod cannot have it.
     if not _do_all_lines_match(_UIDS, values) or NO_UID in values:
         return intern_texts(values)
     return UidColumn(bytes.fromhex("".join([value or NO_UID for value in values]).replace("-", "")))

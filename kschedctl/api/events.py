@@ -100,7 +100,10 @@ def get_reporter(event: Event) -> str:
 
 
 def parse_scheduled_event(event: Event) -> tuple[str, str, str] | None:
-    """Return the namespace, name and node of a pod from its Scheduled event, or None for another event."""
+    """Return the namespace, name and node of a pod from its Scheduled event.
+
+    Return None for any other event, and for a message in an unknown form.
+    """
     if event.reason != SCHEDULED or (event.involved_object.kind or "Pod") != "Pod":
         return None
     match = _ASSIGNED.fullmatch(event.message.strip())

@@ -143,7 +143,10 @@ def build_selector(requirements: Iterable[Requirement]) -> Selector:
 
 
 def build_requirement(key: str, operator: str, values: Sequence[str] | None = (), path: str = "") -> Requirement:
-    """Build a requirement, whose ``path`` is used in errors. Raises SelectorError if it is invalid."""
+    """Build a requirement. Raises SelectorError if the requirement is invalid.
+
+    ``path`` is the field path of the requirement, which error messages contain.
+    """
     if errors := validate_requirement(key, operator, values, path):
         raise SelectorError(format_aggregate(errors))
     return Requirement(key, operator, tuple(values or ()))

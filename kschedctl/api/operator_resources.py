@@ -262,5 +262,5 @@ def _iter_conditions(status: JsonObject) -> Iterator[Condition]:
     """Yield the conditions in a custom resource's status. Values that are not strings become ""."""
     for condition in array_at(status, "conditions"):
         if isinstance(condition, Mapping):
-            texts = (condition.get(field) for field in ("type", "status", "reason", "message"))
-            yield Condition(*(text if isinstance(text, str) else "" for text in texts))
+            values = {field: condition.get(field) for field in ("type", "status", "reason", "message")}
+            yield Condition(**{field: value if isinstance(value, str) else "" for field, value in values.items()})

@@ -103,7 +103,7 @@ def aggregate_container_requests(
         container_statuses = statuses if is_sidecar(container) else {}
         requests = _compute_container_requests(pod, container, container_statuses, options)
         init_containers.append((is_sidecar(container), requests))
-    return _add_all(device_resources, _compute_peak_amounts(containers, init_containers))
+    return _add_device_resources(device_resources, _compute_peak_amounts(containers, init_containers))
 
 
 def _compute_largest_requests(
@@ -118,16 +118,19 @@ def _compute_largest_requests(
     infeasible = _is_resize_infeasible(pod)
     largest: Quantities = {}
     if not infeasible:
-        largest = _add_all(device_resources, _compute_peak_requests(pod, options, _select_desired_requests))
+        desired = _compute_peak_requests(pod, options, _select_desired_requests)
+        largest = _add_device_resources(device_resources, desired)
     if options.pod_level_resize and status.allocated_resources and status.resources and status.resources.requests:
-        _raise_to(largest, parse_quantities(status.allocated_resources))
-        _raise_to(largest, parse_quantities(status.resources.requests))
+        _raise_amounts(largest, parse_quantities(status.allocated_resources))
+        _raise_amounts(largest, parse_quantities(status.resources.requests))
         return largest
 
     select_allocated = partial(_select_allocated_requests, infeasible=infeasible)
     select_actuated = partial(_select_actuated_requests, infeasible=infeasible)
-    _raise_to(largest, _add_all(device_resources, _compute_peak_requests(pod, options, select_allocated)))
-    _raise_to(largest, _compute_peak_requests(pod, options, select_actuated))
+    allocated = _compute_peak_requests(pod, options, select_allocated)
+    actuated = _compute_peak_requests(pod, options, select_actuated)
+    _raise_amounts(largest, _add_device_resources(device_resources, allocated))
+    _raise_amounts(largest, actuated)
     return largest
 
 
@@ -171,8 +174,8 @@ def _select_actuated_requests(container: Container, status: ContainerStatus | No
     return _select_allocated_requests(container, status, infeasible)
 
 
-def _add_all(device_resources: Iterable[Mapping[str, Quantity]], total: Quantities) -> Quantities:
-    """Add the device resources to the total, in place, and return the total."""
+def _add_device_resources(device_resources: Iterable[Mapping[str, Quantity]], total: Quantities) -> Quantities:
+    """Add the device resources of all claims to the total, in place, and return the total."""
     for amounts in device_resources:
         _add_amounts(total, amounts)
     return total
@@ -214,14 +217,14 @@ def _compute_peak_amounts(
     sidecars: Quantities = {}
     peak: Quantities = {}
     for sidecar, amounts in init_containers:
-        if sidecar:
+        if sidecar:  # keeps running beside the containers and all later init containers
             _add_amounts(total, amounts)
             _add_amounts(sidecars, amounts)
-            _raise_to(peak, sidecars)
+            _raise_amounts(peak, sidecars)
         else:
             _add_amounts(amounts, sidecars)
-            _raise_to(peak, amounts)
-    _raise_to(total, peak)
+            _raise_amounts(peak, amounts)
+    _raise_amounts(total, peak)
     return total
 
 
@@ -272,8 +275,8 @@ def _compute_requests_during_resize(
     allocated resource is not desired (#132895, fixed in 1.33.4). The crash is not replayed.
     """
     result = {} if _is_resize_infeasible(pod) else dict(spec)
-    _raise_to(result, parse_quantities(actuated.requests))
-    _raise_to(result, parse_quantities(allocated))
+    _raise_amounts(result, parse_quantities(actuated.requests))
+    _raise_amounts(result, parse_quantities(allocated))
     return result
 
 
@@ -349,8 +352,8 @@ def _add_amounts(total: Quantities, amounts: Mapping[str, Quantity]) -> None:
         total[name] = total[name].add(quantity) if name in total else quantity
 
 
-def _raise_to(total: Quantities, minima: Mapping[str, Quantity]) -> None:
-    """Raise each amount of the total, in place, to at least the other amount."""
+def _raise_amounts(total: Quantities, minima: Mapping[str, Quantity]) -> None:
+    """Raise the amounts of the total, in place, to at least the amounts in ``minima``. Missing amounts are added."""
     for name, quantity in minima.items():
         if name not in total or quantity > total[name]:
             total[name] = quantity

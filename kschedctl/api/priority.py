@@ -63,7 +63,7 @@ def admit_priority(pod: Pod, classes: Iterable[PriorityClass], all_classes_known
         return pod
     if class_ is None and spec.priority_class_name:
         raise InputError(f"no PriorityClass with name {spec.priority_class_name} was found", where=where)
-    class_ = class_ or PriorityClass()
+    class_ = class_ or PriorityClass()  # without a class, the priority is 0
     policy = class_.preemption_policy or DEFAULT_POLICY
     if spec.priority not in (None, class_.value):
         raise InputError(
@@ -84,8 +84,8 @@ def admit_priority(pod: Pod, classes: Iterable[PriorityClass], all_classes_known
 def with_class_priority(pod: Pod, classes: Iterable[PriorityClass]) -> Pod:
     """Return the pod with the priority and preemption policy that admission would give a new pod of its class.
 
-    They differ from those of a running pod if its PriorityClass was replaced since. A pod without a priority, or whose
-    class is not among `classes`, is returned unchanged.
+    A running pod has other values if its PriorityClass was replaced since. A pod without a priority, or whose class is
+    not among `classes`, is returned unchanged.
     """
     spec = pod.spec
     class_ = find_priority_class(spec.priority_class_name, classes)

@@ -59,7 +59,8 @@ class Delta(msgspec.Struct, frozen=True):
         `values` has one entry per PodInfo. There must be at least one change.
         """
         changes = values.take(self.info, axis=0)
-        changes *= self.sign.reshape(-1, *[1] * (values.ndim - 1))
+        axes_of_a_value = values.ndim - 1  # a pod's sign applies along all of them
+        changes *= self.sign.reshape(-1, *[1] * axes_of_a_value)
         starts = find_run_starts(self.node)  # changes are sorted by node, so each node's changes are one run
         total[self.node[starts]] += np.add.reduceat(changes, starts, axis=0)
 

@@ -144,6 +144,7 @@ class Fork:
         fork.pods = self.pods
         if all(getattr(self.cluster, field) is getattr(cluster, field) for field in SELECTING_FIELDS):
             fork._memo_of_pods = self._memo_of_pods
+        # Added nodes have no pods yet.
         empty = np.zeros((len(added), self.requested.shape[1]), np.int64)
         fork.requested = np.concatenate((self.requested, empty))
         fork.nonzero_requested = np.concatenate((self.nonzero_requested, empty))
@@ -321,7 +322,8 @@ class Fork:
             return tally
 
         if self.part_of is not None and pod_key is not None:  # the other parts of the fork may have the same sums
-            shared_tally = self.part_of.find_shared_tally(by_node or pod_key, weights, domains)
+            sums_key = by_node or pod_key  # sums by domain are derived from the sums by node, if these have a key
+            shared_tally = self.part_of.find_shared_tally(sums_key, weights, domains)
             if shared_tally is not None:
                 self._cache_tally(pod_key, shared_tally)
                 return shared_tally

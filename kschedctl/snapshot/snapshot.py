@@ -195,9 +195,9 @@ class Snapshot:
         pod_table = cluster.pods.select_terminated() if settings.ended else cluster.pods.drop_terminated()
         pods = PodColumns.from_table(
             pod_table,
-            lambda pod: settings.build_stored_pod(pod, cluster),
-            settings.requests,
-            lambda pod: recreate_pod(pod, cluster),
+            stored=lambda pod: settings.build_stored_pod(pod, cluster),
+            options=settings.requests,
+            recreated=lambda pod: recreate_pod(pod, cluster),
         )
         return cls(
             cluster,

@@ -90,6 +90,7 @@ class Archive:
         info = self._zip.getinfo(name)
         if info.file_size > max_size:
             raise InputError(f"its part {name} is larger than {max_size >> 20:,} MiB")
+        # Besides the byte itself, each byte may need a reference to the object that it begins.
         self._reserve_memory((1 + REFERENCE_BYTES) * info.file_size)
         with self._zip.open(info) as stream:
             data = stream.read(info.file_size + 1)
@@ -143,7 +144,7 @@ def open_archive(path: str) -> Iterator[Archive]:
 def _open_seekable(path: str) -> Iterator[tuple[BinaryIO, int]]:
     """Yield the snapshot as a seekable file, and its size. Standard input and pipes are read into memory.
 
-    Raises InputError if it is not a snapshot or too large.
+    Raises InputError if the file is not a snapshot or too large.
     """
     with open_without_unpacking(path) as (file, first):
         head = first + file.read(_HEAD_SIZE)

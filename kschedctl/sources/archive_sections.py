@@ -148,7 +148,7 @@ def _build_pod_record(table: PodTable) -> _PodRecord:
         _encode_numbers(rows),
         _encode_numbers(table.template),
         list(table.names),
-        *map(_encode_column, table.columns),
+        *map(_encode_column, table.columns),  # the record's last fields are in the order of the table's columns
     )
 
 

@@ -395,7 +395,9 @@ class NodeItems:
         """
         key = tuple([(condition.type, condition.status, condition.reason) for condition in conditions])
         if key not in self._conditions:
-            self._conditions[key] = tuple([Condition(*fields) for fields in key])
+            self._conditions[key] = tuple(
+                [Condition(type=type_, status=status, reason=reason) for type_, status, reason in key]
+            )
         return self._conditions[key]
 
     def _share_amounts(self, amounts: Resources) -> Resources:

@@ -228,7 +228,8 @@ def _validate_selected_template(
     except SelectorError:
         yield invalid((*SPEC, "selector"), spec.selector, selector_message)
         return
-    if spec.selector is None or not _is_empty(spec.selector):
+    has_empty_selector = spec.selector is not None and _is_empty(spec.selector)
+    if not has_empty_selector:  # which is an error of its own
         yield from _validate_selector_matches(spec)
     yield from validate_template(spec.template, USUAL_TEMPLATE_PATH, options)
 
@@ -262,7 +263,7 @@ def _validate_restart_policy(pods: Template) -> ValidationErrors:
 def add_claim_volumes(spec: WorkloadSpec) -> Template:
     """Return a StatefulSet's template with the volumes of its claim templates.
 
-    They replace volumes of the same name.
+    These volumes replace volumes of the same name.
     """
     claim_volumes = tuple(
         Volume(claim_template.metadata.name, PersistentVolumeClaimVolumeSource(claim_template.metadata.name))

@@ -166,9 +166,9 @@ class Overlays(NamedTuple):
     def find_patch(self, path: Path) -> PatchedField | None:
         """Return the file and line that changed or added a field, or None if no kustomization changed it.
 
-        The line is the first one that contains the field's name or, failing that, its parent's name. Outer
-        kustomizations and their patches are searched first. If there is no such line, it is the first line of the
-        outermost kustomization.
+        The first line that contains the field's name is returned or, failing that, its parent's name. Outer
+        kustomizations and their patches are searched first. Without such a line, return the first line of the outermost
+        kustomization.
         """
         if not self.files or not _is_field_changed(self.written, self.built, path):
             return None
@@ -191,6 +191,7 @@ class Overlays(NamedTuple):
         for position, step in enumerate(path):
             if isinstance(step, int) and isinstance(built, list) and isinstance(written, list) and step < len(built):
                 written_item = _find_source_item(built[step], step, written)
+                # Equal items may occur several times, so the item is found by identity
                 indices = (index for index, sibling in enumerate(written) if sibling is written_item)
                 steps[position] = next(indices, step)
                 written = written_item
@@ -204,7 +205,7 @@ class Overlays(NamedTuple):
 def list_kustomizations(annotation: str, folder: str) -> list[str]:
     """Return the existing kustomizations named in Kustomize's annotation, without duplicates.
 
-    The annotation names them relative to the built folder.
+    The paths in the annotation are relative to ``folder``, the built folder.
     """
     files: dict[str, None] = {}
     for transformation in _parse_transformations(annotation):

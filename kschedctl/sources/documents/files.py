@@ -62,9 +62,9 @@ class FoundFiles(NamedTuple):
 def find_files(paths: Sequence[str], recursive: bool = False) -> FoundFiles:
     """Find the files to read: named files as they are, and the JSON and YAML files in named folders.
 
-    The files of a folder (.json, .yaml, .yml, also with .gz) are sorted by name. Folders in it are read only if
-    ``recursive``, or if ``kubectl cluster-info dump`` wrote it. A named file need not exist. Raises InputError for a
-    folder that cannot be listed or has no such files.
+    The files of a folder (.json, .yaml, .yml, also with .gz) are sorted by name. Subfolders are read only if
+    ``recursive`` is true, or if the folder is an output of ``kubectl cluster-info dump``. A named file need not exist.
+    Raises InputError for a folder that cannot be listed or has no such files.
     """
     files: list[str] = []
     dumps = []
@@ -206,7 +206,10 @@ class _CountingStream(io.RawIOBase):
         """The number of bytes that were returned."""
 
     def read(self, size: int = -1) -> bytes:
-        """Return and count at most ``size`` bytes, or all if it is negative. The bytes read ahead come first."""
+        """Return and count at most ``size`` bytes, or all bytes if ``size`` is negative.
+
+        The bytes read ahead come first.
+        """
         remaining_size = max(size - len(self._unread), 0) if size >= 0 else -1
         data = self._unread + self._raw.read(remaining_size)
         self._unread = b""

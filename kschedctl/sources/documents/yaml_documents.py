@@ -214,7 +214,7 @@ class _DocumentBuilder:
         parent.size += size
         if isinstance(parent.value, list):
             parent.value.append(value)
-        elif parent.key is None:
+        elif parent.key is None:  # the value is the key of the next field
             parent.key = _MERGE if is_merge_key else self._build_key(event, parent.value, value)
         elif parent.key is _MERGE:
             parent.merged += self._get_merged_mappings(event, value)

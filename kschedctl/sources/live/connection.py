@@ -76,7 +76,7 @@ def connect(access: Access) -> Connection:
     request_seconds = REQUEST_SECONDS
     list_seconds = LIST_SECONDS
     if access.request_timeout:
-        timeout = parse_timeout(access.request_timeout) or float("inf")
+        timeout = parse_timeout(access.request_timeout) or float("inf")  # 0 means no limit
         request_seconds = timeout
         list_seconds = timeout
 

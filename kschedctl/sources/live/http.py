@@ -141,7 +141,7 @@ class Server:
     def iter_lines(
         self, path: str, query: Mapping[str, str], seconds: float, idle: float | None = None
     ) -> Iterator[bytes]:
-        """Yield the lines of a streamed response until ``seconds`` have passed or the server ends it.
+        """Yield the lines of a streamed response until ``seconds`` have passed or the server ends the response.
 
         Raises BrokenOffError if the connection fails temporarily or is lost, or if no data arrives for ``idle`` seconds
         (by default, any pause is allowed). Raises RefusedError or ClusterError if the server rejects the request or

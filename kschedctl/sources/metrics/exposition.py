@@ -74,8 +74,9 @@ def compute_metrics_since_start(exposition: Exposition) -> MetricsReading:
 def compute_metrics_between(old: Exposition, new: Exposition, seconds: float | None = None) -> MetricsReading:
     """Compute the metrics between two readings.
 
-    If their times are unknown, they are ``seconds`` apart. If the scheduler restarted in between, return its metrics
-    since the restart, as PromQL treats decreasing counters. Raises InputError if the readings are in the wrong order.
+    ``seconds`` is the time between the readings, which counts only if the time of a reading is unknown. If the
+    scheduler restarted in between, return its metrics since the restart, as PromQL treats decreasing counters. Raises
+    InputError if the readings are in the wrong order.
     """
     if _detect_scheduler_restart(old, new):
         return _build_metrics_reading(new, new.samples, Period.BETWEEN, seconds=None, restarted=True)

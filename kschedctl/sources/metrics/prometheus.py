@@ -87,7 +87,7 @@ def read_prometheus(access: MetricsAccess, url: str, window: int, matchers: str 
             else:
                 numbers[metric.key], unusable_count = _read_values_by_labels(metric, samples)
             unusable += unusable_count
-            if samples:
+            if samples:  # the first name with samples is the one that this version uses
                 break
 
     histograms = {key: value for key, value in histograms.items() if value}
