@@ -8,7 +8,7 @@ pkg/controller/volume/attachdetach (v1.36).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -24,7 +24,7 @@ from kschedctl.api.ownership import find_controller
 from kschedctl.api.tolerations import tolerates
 from kschedctl.replay.certain_fits import FitProver
 from kschedctl.replay.controllers.eviction import find_jobs_awaiting_termination, is_ready
-from kschedctl.replay.controllers.target_pod import find_groups
+from kschedctl.replay.controllers.target_pod import find_groups_of_pod
 from kschedctl.replay.pools import find_unready_nodes
 from kschedctl.replay.settling import schedule_victims_until_stable
 from kschedctl.replay.shared_cluster import SharedCluster
@@ -195,7 +195,7 @@ def _lingers(pod: Pod) -> bool:
 
     Return False for members of gangs, because a gang would count a Terminating pod as an additional member.
     """
-    return _has_grace_period(pod) and not pod.terminated and not _tolerates_loss(pod) and not find_groups(pod)
+    return _has_grace_period(pod) and not pod.terminated and not _tolerates_loss(pod) and not find_groups_of_pod(pod)
 
 
 def _find_nodes_without_evictions(shared: SharedCluster, is_lost_node: Bools) -> Bools:
@@ -367,17 +367,26 @@ def find_waiting_pods(
     if simulation.interrupted:
         raise KeyboardInterrupt
 
-    # Pods that get no node after the deletion either do not wait for it. Positions differ between the two clusters.
-    get_key = simulation.view.pods.objects.get_key
+    # Pods that get no node after the deletion either do not wait for it.
     get_shared_key = shared.scheduler.view.pods.objects.get_key
     unplaced_later = {get_shared_key(outcome.position) for outcome in outcomes if outcome.row < 0}
     unplaced_early = [outcome.position for outcome in early_outcomes if outcome.row < 0]
-    waiting_pods = [position for position in unplaced_early if get_key(position) not in unplaced_later]
+    return _group_waiting_pods_by_rule(simulation, unplaced_early, unplaced_later, rules)
 
+
+def _group_waiting_pods_by_rule(
+    simulation: Simulation, unplaced: Iterable[Position], unplaced_later: Container[str], rules: set[WaitingRule]
+) -> tuple[PodsWaitingForDeletion, ...]:
+    """Group the pods that get no node before the deletion by the rule that keeps them out.
+
+    ``unplaced`` are positions in the simulation. The pods with a key in ``unplaced_later`` are left out.
+    """
     pods_by_rule: dict[WaitingRule, list[str]] = {}
-    for position in waiting_pods:
-        rule = _find_rule(simulation, position, rules)
-        pods_by_rule.setdefault(rule, []).append(get_key(position))
+    for position in unplaced:
+        key = simulation.view.pods.objects.get_key(position)
+        if key not in unplaced_later:
+            rule = _find_rule(simulation, position, rules)
+            pods_by_rule.setdefault(rule, []).append(key)
     return tuple(PodsWaitingForDeletion(rule, tuple(pods)) for rule, pods in pods_by_rule.items())
 
 

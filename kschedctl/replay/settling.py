@@ -15,7 +15,7 @@ from kschedctl.api.ownership import find_owner
 from kschedctl.cluster import Cluster
 from kschedctl.cluster.recreation import recreate_pod
 from kschedctl.replay.edits import change_pods, recreate_pod_with_current_priority
-from kschedctl.replay.pending_pods import get_queue_turn
+from kschedctl.replay.pending_pods import build_queue_entry_key
 from kschedctl.replay.unknown import find_simulation_unknowns
 from kschedctl.reports.placements import EvictedPod, FailedJob, PendingLeftOut
 from kschedctl.reports.unknown import UnknownKind
@@ -90,9 +90,9 @@ def settle_simulation(simulation: Simulation) -> SettledCluster:
 def find_pending_pods_left_out(scheduler: Scheduler) -> PendingLeftOut:
     """Count the pending pods of a scheduler's cluster, and list those that would get a node if nothing else changes.
 
-    Pods that fit on no node before pending pods preempt running pods are listed apart. Pods that would get no node are
-    listed apart if they are nominated for a node that is not cordoned. `fitting` is None if extenders would have to be
-    called, or if the user interrupts.
+    Pods that fit only after preemption are in `preempting`, and all other pods that get a node are in `fitting`. Pods
+    that get no node are in `nominated` if they have a nominated node that is not cordoned. `fitting` is None if
+    extenders would have to be called, or if the user interrupts.
     """
     simulation = enable_pod_recreation(Simulation(scheduler))
     pending = find_pods_still_pending(simulation)
@@ -157,7 +157,7 @@ def find_pods_still_pending(simulation: Simulation) -> list[Position]:
     pods = simulation.view.pods.objects
     without_node = find_positions(~simulation.view.mask_placed())
     pending = [position for position in without_node if position not in simulation.gone and _is_pending(pods[position])]
-    return sorted(pending, key=lambda position: get_queue_turn(pods[position]))
+    return sorted(pending, key=lambda position: build_queue_entry_key(pods[position]))
 
 
 def _is_pending(pod: Pod) -> bool:

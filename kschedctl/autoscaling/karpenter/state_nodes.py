@@ -241,8 +241,8 @@ def derive_instance_types(cluster: Cluster) -> list[JsonObject]:
 def _build_type_document(name: str, nodes: list[StateNode]) -> JsonObject:
     """Build the document of one instance type from its nodes, the last of which determines the size.
 
-    The type is offered in each zone and with each capacity type that a node has, as far as labels of Karpenter or of
-    the provider name the capacity type. It gets the provider's labels that all nodes share.
+    The type has an offering for each combination of zone and capacity type in the labels of its nodes. It gets the
+    provider's labels that all nodes share.
     """
     last = nodes[-1]
     capacity = {resource: amount for resource, amount in last.capacity.items() if resource != NODES}

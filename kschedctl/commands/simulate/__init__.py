@@ -47,7 +47,7 @@ from kschedctl.replay.controllers.unreplayed_admission import has_mutating_hooks
 from kschedctl.replay.controllers.workload_change import WorkloadChange
 from kschedctl.replay.edits import add_or_replace_pods, change_pods
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers, build_spread, run_seeds
-from kschedctl.replay.pending_pods import get_queue_turn
+from kschedctl.replay.pending_pods import build_queue_entry_key
 from kschedctl.replay.placements import (
     build_pod_count_fields,
     compute_headroom,
@@ -572,7 +572,7 @@ def prepare_simulation(
     arriving_keys = workload_by_pod.keys() | started_by_pod.keys()
     waiting_keys = [
         pod.key
-        for pod in sorted(cluster_pods_waiting, key=get_queue_turn)
+        for pod in sorted(cluster_pods_waiting, key=build_queue_entry_key)
         if (pod.metadata.namespace, pod.metadata.name) not in removed and pod.key not in arriving_keys
     ]
     return PreparedCluster(

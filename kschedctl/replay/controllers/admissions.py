@@ -301,6 +301,7 @@ class Admissions:
         trial = Admissions(state.cluster, self._written)
         trial._quotas = RemainingQuotas(state.cluster, {**quotas_before.charged, request.namespace: quotas})
 
+        # Create new pods up to maxSurge. Whenever quotas allow none, delete the old pods that maxUnavailable lets go.
         present, old, missing = len(change.kept), list(change.removed), planned.denied
         while old or missing:
             surge_room = desired + planned.surge - present - len(old)

@@ -249,7 +249,7 @@ def forecast_queues(
     if waiting and queues is None:  # Kueue was not replayed with new jobs
         queues = replay_queues(cluster, now)
     for workload in waiting:
-        assert queues is not None
+        assert queues is not None  # set above, because a Workload waits
         report = build_workload_report(workload, queues, now)
         predicted = queues.find_outlook(workload)
         if predicted is not None and predicted.admission is not None:

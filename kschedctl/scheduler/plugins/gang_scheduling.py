@@ -311,7 +311,7 @@ class HierarchicalGangScheduling(GangScheduling):
         except PluginError as error:
             return Status(Code.UNRESOLVABLE, (str(error),))
         is_new = view.pods.find_position(info.pod.key) is None
-        group_of_new_pod = key if is_new else None  # its pods do not include this pod yet
+        group_of_new_pod = key if is_new else None  # the pods of this group do not include the new pod yet
         if has_enough_pods(view, tree, group_of_new_pod):
             return SUCCESS
         message = TREE_WITHOUT_QUORUM.format(tree.key.name) if tree.key.composite else TOO_FEW_PODS

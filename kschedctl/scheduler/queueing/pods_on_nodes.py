@@ -192,7 +192,7 @@ class PodsOnNodes:
         self.view.assume(position, row)
 
     def take_back(self, position: Position) -> None:
-        """Undo the placement of a pod, and release what was reserved for it."""
+        """Undo the placement of a pod, release what was reserved for it, and count both moves in `taken_back`."""
         self.view.forget(position)
         self.release_reserved_objects([position])
         self.taken_back += 2  # the placement and its undoing
@@ -315,7 +315,7 @@ class Nominations:
 
     def nominate(self, position: Position, row: Row) -> None:
         """Nominate the node on which the pod preempted others, and clear nominations of less important pods for it."""
-        self._clear_lower_priority(position, row)
+        self._clear_lower_priority_nominations(position, row)
         self._change_nomination(position, row)
 
     def nominate_group(self, nominated: Mapping[Position, Row | None], preempting: Mapping[Position, Row]) -> None:
@@ -326,7 +326,7 @@ class Nominations:
         these rows, even if the preemption failed.
         """
         for position, row in preempting.items():
-            self._clear_lower_priority(position, row)
+            self._clear_lower_priority_nominations(position, row)
         for position, nominated_row in nominated.items():
             if nominated_row is not None:
                 self._change_nomination(position, nominated_row)
@@ -341,12 +341,12 @@ class Nominations:
             self.view.nominate(position, NO_ROW)
 
     def record_loss(self, position: Position) -> None:
-        """Record that the pod lost its nomination without being placed."""
+        """Record that the pod lost its nomination without being placed. Call `before_loss` first, if it is set."""
         if self.before_loss:
             self.before_loss(position)
         self.lost.append(position)
 
-    def _clear_lower_priority(self, position: Position, row: Row) -> None:
+    def _clear_lower_priority_nominations(self, position: Position, row: Row) -> None:
         """Clear the nominations of pods of lower priority for the node."""
         priority = self.view.pods.get_priority(position)
         for outranked in list_lower_priority_nominees(self.view, row, priority):

@@ -187,9 +187,10 @@ class NodeResourceTopologyMatch(PlacedIsReserved, DeclaredPlugin):
         yield Dependency(KIND, Effect.EITHER)
 
     def iter_unknowns(self, info: PodInfo, view: Fork) -> Iterator[Unknown]:
-        """Yield the unknowns that a snapshot does not show: the contents of the cache, and pods that wait at Permit.
+        """Yield an unknown for each effect on the pod that is not replayed.
 
-        Nothing is yielded if the pod does not need NUMA nodes.
+        Such effects come from the contents of the cache, from amounts that preemption frees, and from pods that wait at
+        Permit. Nothing is yielded if the pod does not need NUMA nodes.
         """
         if not self._needs_numa_nodes(info):
             return

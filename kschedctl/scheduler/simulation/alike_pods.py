@@ -24,7 +24,7 @@ from kschedctl.scheduler.framework import (
     PreFilterResult,
     Reads,
     ScorePlugin,
-    get_reads,
+    get_answer_dependency,
     offers,
 )
 from kschedctl.scheduler.simulation.claim_answers import (
@@ -167,7 +167,7 @@ class AlikePods:
         """Return the rows with the highest score and the number of feasible rows, judging one example of each group.
 
         A group consists of equivalent nodes. Return None if every node has to be judged because of nominated pods or
-        claims. Also return None if these reject other nodes so often that groups do not pay.
+        claims. Also return None if the nodes rejected for these reasons change so often that groups do not pay.
         """
         rejected: Bools | bool = False
         if nominated:
@@ -495,7 +495,7 @@ class AlikePods:
         fixed = []
         changing: list[tuple[ScorePlugin, Prepare]] = []
         for plugin in self._list_plugins("score"):
-            if get_reads(plugin) is Reads.OWN_ROW or not offers(plugin, ScorePlugin):
+            if get_answer_dependency(plugin) is Reads.OWN_ROW or not offers(plugin, ScorePlugin):
                 continue
             prepare = prepares[plugin.name]
             if plugin.name in with_pre_score and offers(plugin, PodCountingScorePlugin):

@@ -80,8 +80,8 @@ class Simulation(Attempts):
         """Schedule the pods like `run`, but without messages for pods that fit nowhere.
 
         These messages take most of the time. The pods without a final outcome come last. They are Unschedulable, or
-        NOT_TRIED if the user interrupts, which also sets `interrupted`, or if `stop_rule` ends the run before they are
-        tried. `progress` is called with the number of new outcomes after each attempt.
+        NOT_TRIED if the user interrupts, which also sets `interrupted`. Pods are NOT_TRIED, too, if `stop_rule` ends
+        the run before they are tried. `progress` is called with the number of new outcomes after each attempt.
         """
         outcomes: list[Outcome] = []
         waiting = list(positions)

@@ -283,6 +283,7 @@ def find_limits_below_one_node(context: LintContext) -> Iterator[Problem]:
             amount = _parse_positive_quantity(limit)
             if name not in SMALLEST_NODE or amount is None:
                 continue
+            # Without a label for the size of this resource, the requirements set no minimum.
             label, unit = _SIZE_LABELS.get(name, ("", 0))
             sizes = conditions.by_key.get(label, AllowedValues())
             smallest_by_requirements = parse_quantity(str(unit * _find_smallest_allowed_value(sizes)))

@@ -107,10 +107,9 @@ class Evaluation:
 
     @cached_property
     def shared_verdicts(self) -> SharedVerdicts | None:
-        """The up-to-date verdicts for pods with equal claims, or None if they cannot be shared.
+        """The up-to-date verdicts that pods with an equal `like` share, or None if the verdicts cannot be shared.
 
-        Pods with an equal `like` share them. They cannot be shared if `like` is None, or if the verdict for some node
-        is an error.
+        Verdicts cannot be shared if `like` is None, or if the verdict for some node is an error.
         """
         if self.like is None:
             return None

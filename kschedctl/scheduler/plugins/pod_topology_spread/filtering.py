@@ -75,12 +75,15 @@ class EmptiestDomain(Detail, frozen=True):
 
         The text continues a clause that says that the domain, perhaps with others, counts.
         """
-        is_single_node = self.node == self.domain and not self.equally_empty
+        is_domain_of_node = self.node == self.domain
+        is_subject = is_domain_of_node and not self.equally_empty  # the clause is about this node only
         if self.taint:
-            return f"despite its taint {self.taint}" if is_single_node else f"despite taint {self.taint} of {self.node}"
-        if self.equally_empty and self.node != self.domain:
+            return f"despite its taint {self.taint}" if is_subject else f"despite taint {self.taint} of {self.node}"
+        if is_subject:
+            return "although the pod does not select it"
+        if self.equally_empty and not is_domain_of_node:
             return f"although the pod does not select node {self.node} in {self.domain}"
-        return f"although the pod does not select {'it' if is_single_node else f'node {self.node}'}"
+        return f"although the pod does not select node {self.node}"
 
 
 class TooSkewed(Fact, frozen=True):
