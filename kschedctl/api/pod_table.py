@@ -383,7 +383,7 @@ class PodSelection(Sequence[Pod]):
         return [self._table.node.text_of(row) for row in self._rows]
 
     def find_newest(self) -> Pod:
-        """Return the pod that was created last, the first of several. No other pod is built."""
+        """Return the pod that was created last, or the first of several that were. No other pod is built."""
         created = self._table.created
         get_time = created.seconds.__getitem__ if isinstance(created, TimeColumn) else created.text_of
         return self._table[max(self._rows, key=get_time)]

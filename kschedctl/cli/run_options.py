@@ -45,7 +45,7 @@ class Sampled:
     ] = None
 
     @property
-    def sampled_from(self) -> SampledFrom | None:
+    def sampling_start(self) -> SampledFrom | None:
         """The start of node sampling, or None if all nodes are searched.
 
         Raises UsageError if a start index is negative or given without sampling.
@@ -113,7 +113,7 @@ class RunOptions(WorkOptions, Sampled):
         """
         if self.runs < 1:
             raise UsageError(f"--runs {self.runs}: must be 1 or more")
-        return {"seed": self.seed, "runs": self.runs, "sampling": self.sampled_from, "call_extender": None}
+        return {"seed": self.seed, "runs": self.runs, "sampling": self.sampling_start, "call_extender": None}
 
     def to_cli_options(self) -> list[str]:
         """Return the command-line options that make another command reproduce this run, without defaults."""

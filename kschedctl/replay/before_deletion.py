@@ -24,7 +24,7 @@ from kschedctl.api.ownership import find_controller
 from kschedctl.api.tolerations import tolerates
 from kschedctl.replay.certain_fits import FitProver
 from kschedctl.replay.controllers.eviction import find_jobs_awaiting_termination, is_ready
-from kschedctl.replay.controllers.target_pod import find_groups
+from kschedctl.replay.controllers.target_pod import find_groups_of_pod
 from kschedctl.replay.pools import find_unready_nodes
 from kschedctl.replay.settling import schedule_victims_until_stable
 from kschedctl.replay.shared_cluster import SharedCluster
@@ -195,7 +195,7 @@ def _lingers(pod: Pod) -> bool:
 
     Return False for members of gangs, because a gang would count a Terminating pod as an additional member.
     """
-    return _has_grace_period(pod) and not pod.terminated and not _tolerates_loss(pod) and not find_groups(pod)
+    return _has_grace_period(pod) and not pod.terminated and not _tolerates_loss(pod) and not find_groups_of_pod(pod)
 
 
 def _find_nodes_without_evictions(shared: SharedCluster, is_lost_node: Bools) -> Bools:

@@ -29,7 +29,7 @@ from kschedctl.scheduler.framework import (
     PluginError,
     Reads,
     counts_pods_elsewhere,
-    get_reads,
+    get_answer_dependency,
     looks_at_own_pods,
     offers,
 )
@@ -436,7 +436,7 @@ def _find_eligible_nodes(cycle: Cycle, ignored_plugin: str = "") -> Bools:
         verdict = cycle.filter.verdicts.get(plugin.name)
         if verdict is None or plugin.name == ignored_plugin:
             continue
-        if get_reads(plugin, results.get(plugin.name)) is Reads.NODES:
+        if get_answer_dependency(plugin, results.get(plugin.name)) is Reads.NODES:
             eligible &= ~verdict.rejected
     return eligible
 
@@ -448,7 +448,7 @@ def _find_pod_dependent_rejecters(cycle: Cycle) -> list[Plugin]:
     for plugin in cycle.framework.plugins_at("filter"):
         verdict = verdicts.get(plugin.name)
         has_rejected = verdict is not None and verdict.rejected.any()
-        if has_rejected and get_reads(plugin, results.get(plugin.name)) is Reads.PODS:
+        if has_rejected and get_answer_dependency(plugin, results.get(plugin.name)) is Reads.PODS:
             rejecters.append(plugin)
     return rejecters
 

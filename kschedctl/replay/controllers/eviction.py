@@ -17,7 +17,7 @@ from kschedctl.api.ownership import find_controller, find_owner
 from kschedctl.api.unhealthy_pods import describe_used_up_budget, explain_strict_budget, list_unhealthy_keys
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
-from kschedctl.replay.controllers.target_pod import find_groups
+from kschedctl.replay.controllers.target_pod import find_groups_of_pod
 from kschedctl.replay.controllers.workload_change import resolve_share
 from kschedctl.scheduler.engine.preemption.budgets import get_budget_key, get_disruption_headroom
 from kschedctl.scheduler.simulation.simulation import Simulation
@@ -255,7 +255,7 @@ def may_terminate_during_rescheduling(pod: Pod, waiting_jobs: ObjectNames, grace
     gangs are excluded, because a gang would count such a pod as an additional member.
     """
     grace_seconds = pod.spec.termination_grace_period_seconds if grace is None else grace
-    if grace_seconds == 0 or find_owner(pod).kind == "StatefulSet" or find_groups(pod):
+    if grace_seconds == 0 or find_owner(pod).kind == "StatefulSet" or find_groups_of_pod(pod):
         return False
     controller = find_controller(pod.metadata)
     is_of_waiting_job = (
