@@ -274,6 +274,7 @@ class Assignment:
         Resources without a flavor are left out. Upstream: TotalRequestsFor.
         """
         usage: Usage = {}
+        # After a pod set without a flavor, the Workload's other pod sets have no assignment
         for pod_set, requested in zip(self.pod_sets, info.pod_sets, strict=False):
             for resource, amount in requested.scale_to_count(pod_set.count).requests.items():
                 choice = pod_set.flavors.get(resource)

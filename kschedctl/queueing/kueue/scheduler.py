@@ -232,7 +232,7 @@ class AdmissionScheduler:
                 entry.record_rejection(rejection)
                 rejected.append(entry)
                 continue
-            assert queue is not None
+            assert queue is not None  # a Workload of an inactive queue is rejected
             entry.record_assignment(self._compute_assignment(info, queue))
             nominated.append(entry)
         return nominated, rejected
@@ -436,7 +436,7 @@ class AdmissionScheduler:
         ``preempted`` has the victims of the entries before this one, by key. The victims of this entry are added.
         """
         queue = entry.queue
-        assert queue is not None
+        assert queue is not None  # only nominated entries are processed
         usage, fits = self._update_assignment_if_needed(entry, queue, preempted)
         assignment = entry.assignment
         assert assignment is not None
@@ -508,16 +508,18 @@ class AdmissionScheduler:
         fit = self._check_usage_fit(queue, usage, preempted, entry.targets)
         has_preempted_targets = any(target.info.workload.key in preempted for target in entry.targets)
         lacks_topology_only = fit.fits_quota and not fit.fits_topology
-        if Gate.RECOMPUTE_UPON_TARGETS_OVERLAP in self._gates and has_preempted_targets:
-            victims = list(preempted.values())
-            self._assign_flavors_again(entry, queue, victims)
-            if entry.assignment is not None and entry.assignment.mode == AssignmentMode.FIT:
+        needs_other_targets = Gate.RECOMPUTE_UPON_TARGETS_OVERLAP in self._gates and has_preempted_targets
+        needs_other_domains = Gate.TAS_RECOMPUTE_ASSIGNMENT in self._gates and lacks_topology_only
+        if not needs_other_targets and not needs_other_domains:
+            return usage, fit.fits_quota and fit.fits_topology
+
+        if needs_other_targets:
+            self._assign_flavors_again(entry, queue, victims=list(preempted.values()))
+            if entry.assignment.mode == AssignmentMode.FIT:
                 # The new assignment fits only once the victims of the previous entries are gone
                 entry.assignment.set_mode(AssignmentMode.DEFERRED_FIT)
-        elif Gate.TAS_RECOMPUTE_ASSIGNMENT in self._gates and lacks_topology_only:
-            self._assign_flavors_again(entry, queue, victims=())
         else:
-            return usage, fit.fits_quota and fit.fits_topology
+            self._assign_flavors_again(entry, queue, victims=())
 
         usage = self.compute_usage(entry)
         new_fit = self._check_usage_fit(queue, usage, preempted, entry.targets)
@@ -641,7 +643,9 @@ class AdmissionScheduler:
 
         The Workload holds no quota afterwards. Upstream: requeueAndUpdate.
         """
-        if entry.status != EntryStatus.NOT_NOMINATED and entry.requeue_reason == RequeueReason.GENERIC:
+        was_nominated = entry.status != EntryStatus.NOT_NOMINATED
+        has_no_specific_reason = entry.requeue_reason == RequeueReason.GENERIC
+        if was_nominated and has_no_specific_reason:
             entry.requeue_reason = RequeueReason.FAILED_AFTER_NOMINATION
         key = entry.workload.key
         added = self._queues.requeue_workload(entry.info, entry.requeue_reason, entry.quota_reason)

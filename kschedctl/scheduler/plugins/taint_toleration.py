@@ -195,6 +195,7 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
         node.
         """
         taint_by_set, set_of_node = find_untolerated_taints(view.nodes, tolerations, self.comparison_operators)
+        # The reason is empty for a set without an untolerated taint.
         reason_by_set = [
             "" if taint is None else self.reason.format(key=taint.key, value=taint.value) for taint in taint_by_set
         ]

@@ -86,7 +86,8 @@ def _find_best_sibling_domains(
 
     best: _Candidate | None = None
     for siblings in groups:
-        candidate = _evaluate_siblings(capacities, siblings, request, gates, best.threshold if best else 0)
+        best_threshold = best.threshold if best else 0
+        candidate = _evaluate_siblings(capacities, siblings, request, gates, best_threshold)
         if candidate is None or candidate.threshold <= 0:
             continue
         if best is None or (candidate.threshold, -candidate.number) > (best.threshold, -best.number):
@@ -138,9 +139,10 @@ def _evaluate_siblings(
 def _prune_siblings(
     capacities: DomainCapacities, siblings: list[int], request: PlacementRequest, gates: FeatureGates, threshold: int
 ) -> _Candidate | None:
-    """Return the siblings as a candidate in whose copy of the capacities domains below the threshold are empty.
+    """Empty the domains below the threshold in a copy of the capacities, and return the siblings with this copy.
 
-    Return None if the pods do not fit into the other domains.
+    The result also has the number of domains that are needed. Return None if the pods do not fit into the domains that
+    are left.
     """
     search = DomainSearch(capacities.copy(), request, gates)
     _clear_small_domains_on_two_levels(search.capacities, request.level, siblings, threshold, request)

@@ -280,7 +280,9 @@ class TooManyPods(Fact, frozen=True):
         return self._describe_pods("the node")
 
     def describe_cause(self, scope: CauseScope) -> str:
-        """Describe the pods of the node, which is named if no other node is eligible, and the nodes concerned.
+        """Describe the number of pods on the node and its limit, followed by the nodes to which the cause applies.
+
+        If no other node is eligible, the node is named instead.
 
         >>> TooManyPods(5, 5).describe_cause(CauseScope("w2", "", "", is_only_eligible_node=True))
         'the only candidate node, w2, already runs its maximum of 5 pods'
@@ -635,12 +637,13 @@ def find_deferred_resizes(resource: str, row: int, view: NodeView) -> tuple[Defe
     Upstream: determineContainerReqs in staging/src/k8s.io/component-helpers/resource/helpers.go (v1.36).
     """
     fork = get_whole_fork(view)
-    node = Row(row if isinstance(view, Fork) else int(view.rows[row]))
+    # A view that is not a fork has some of the fork's nodes, so its rows differ from those of the fork.
+    row_in_fork = Row(row if isinstance(view, Fork) else int(view.rows[row]))
     amounts_by_info = fork.memo_of_pods("amounts of deferred resizes", lambda: _compute_resize_amounts(fork))
     if not amounts_by_info:
         return ()
     resizes = []
-    for position in fork.pods_on(node):
+    for position in fork.pods_on(row_in_fork):
         amounts = amounts_by_info.get(fork.pods.get_info_number(position))
         if amounts is None or resource not in amounts.reserved:
             continue
@@ -651,7 +654,10 @@ def find_deferred_resizes(resource: str, row: int, view: NodeView) -> tuple[Defe
 
 
 def _compute_resize_amounts(view: Fork) -> dict[int, ResizeAmounts]:
-    """Map the number of each PodInfo with a deferred resize to its reserved amounts and to those before the resize."""
+    """Return the amounts that are reserved for each PodInfo with a deferred resize, and its amounts before the resize.
+
+    The result is keyed by the number of the PodInfo.
+    """
     by_info = {}
     for number in np.flatnonzero(view.pods.distinct.mask_templates(is_resize_deferred)).tolist():
         info = view.pods.infos[number]

@@ -68,15 +68,16 @@ class EmptiestDomain(Detail, frozen=True):
 
         >>> EmptiestDomain("cp1", 0, "nodeTaintsPolicy", "cp1", "master:NoSchedule").explain_policy()
         'nodeTaintsPolicy: Ignore makes cp1 count despite its taint master:NoSchedule'
-        >>> EmptiestDomain("c", 1, "nodeTaintsPolicy", "n3", "sick:NoExecute").explain_policy()
-        'nodeTaintsPolicy: Ignore makes c count despite taint sick:NoExecute of node n3'
+        >>> print(EmptiestDomain("c", 1, "nodeTaintsPolicy", "n3", "sick:NoExecute").explain_policy())
+        nodeTaintsPolicy: Ignore makes c count despite node n3's taint sick:NoExecute
         """
-        is_single_node = self.node == self.domain
+        is_domain_of_node = self.node == self.domain
         if self.taint:
-            obstacle = f"its taint {self.taint}" if is_single_node else f"taint {self.taint} of node {self.node}"
-            obstacle = f"despite {obstacle}"
+            owner = "its taint" if is_domain_of_node else f"node {self.node}'s taint"
+            obstacle = f"despite {owner} {self.taint}"
         else:
-            obstacle = f"although the pod does not select {'it' if is_single_node else f'node {self.node}'}"
+            rejected_node = "it" if is_domain_of_node else f"node {self.node}"
+            obstacle = f"although the pod does not select {rejected_node}"
         return f"{self.policy}: Ignore makes {self.domain} count {obstacle}"
 
 
