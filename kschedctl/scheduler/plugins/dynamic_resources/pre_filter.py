@@ -241,9 +241,8 @@ def find_pod_group(pod: Pod, inventory: Inventory) -> PodGroup | None:
 def can_unreserve_claims(pod: Pod, inventory: Inventory, view: Fork) -> bool:
     """Return whether upstream would unreserve claims of the pod's group.
 
-    This is the case if no pod of the group has a node, and if some allocated claim of the group is reserved for the pod
-    or the group. Raises ClaimError if the group does not exist, and PluginError if a claim of the group is missing or
-    unsupported.
+    No pod of the group may have a node, and an allocated claim of the group must be reserved for the pod or the group.
+    Raises ClaimError if the group does not exist, and PluginError if a claim of the group is missing or unsupported.
     """
     group = find_pod_group(pod, inventory)
     if group is None:
