@@ -211,13 +211,13 @@ class Insufficient(Fact, frozen=True):
         need = f"needs {requested} {unit}, but"
         if self.exceeds_every_node:
             return f"{need} the largest node has only {largest}{suffix}{scope.share}"
-        after = self._describe_nominations()
+        after_nominations = self._describe_nominations()
         details = f", not counting {full_node} ({free_on_full}{suffix} free), which is full of pods" if full else ""
         details += self._describe_resizes()
         if scope.is_partial:
             at_most = f"at most {free}{suffix}" if self.free else "none"
-            return f"{need} {scope.nodes} have {at_most} free{after} ({scope.node}){details}"
-        return f"{need} the most free{after} is {free}{suffix}, on {scope.node}{details}{scope.share}"
+            return f"{need} {scope.nodes} have {at_most} free{after_nominations} ({scope.node}){details}"
+        return f"{need} the most free{after_nominations} is {free}{suffix}, on {scope.node}{details}{scope.share}"
 
     def describe_cause_with_small_candidates(self, scope: CauseScope) -> str:
         """Describe a request that exceeds the node even if it is empty, and with it all candidate nodes of `scope`.
