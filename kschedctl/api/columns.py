@@ -121,7 +121,7 @@ def intern_texts(values: Iterable[str]) -> InternedTexts:
 def build_time_column(values: Sequence[str]) -> TextColumn:
     """Build a column of timestamps. If one of the strings is not in the API's format, build a column of strings.
 
-    Timestamps before 1970 also make it a column of strings. Empty strings stay empty.
+    Timestamps before 1970 are also kept as strings. Empty strings stay empty.
 
     >>> column = build_time_column(["2026-01-31T12:00:00Z", ""])
     >>> column.texts()

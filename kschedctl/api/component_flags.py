@@ -316,7 +316,7 @@ def may_run(document: JsonObject, program: str) -> bool:
 
 
 def _list_containers(spec: JsonObject) -> Iterable[object]:
-    """Return the containers of a pod spec. The result is empty if they are not a list."""
+    """Return the containers of a pod spec. The result is empty if the containers are not a list."""
     containers = spec.get("containers")
     return containers if isinstance(containers, list) else ()
 

@@ -190,5 +190,5 @@ def _iter_unknown_fields_of_annotated(
 
 @lru_cache(maxsize=64)
 def _get_type_info(into: type) -> inspect.Type:
-    """Return msgspec's description of a type. It is cached, since building it is slow."""
+    """Return msgspec's description of a type. The description is cached, since building it is slow."""
     return inspect.type_info(into)

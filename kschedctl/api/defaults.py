@@ -73,7 +73,7 @@ def apply_pod_spec_defaults(spec: PodSpec) -> PodSpec:
 
 
 def apply_node_defaults(node: Node) -> Node:
-    """Return the node. Its capacity takes the place of its allocatable resources if it has none."""
+    """Return the node, with its capacity as its allocatable resources if it has none."""
     if node.status.allocatable or not node.status.capacity:
         return node
     return replace(node, status=replace(node.status, allocatable=node.status.capacity))

@@ -67,8 +67,8 @@ def compute_pod_requests(
     """Compute the requests of a pod: the larger of its needs during startup and while running.
 
     Depending on the options, pod-level requests replace those of the containers, and the overhead is added.
-    ``from_devices`` has the node resources that the devices of each claim provide. By default, they are read from the
-    pod's status. Raises QuantityError for a quantity that cannot be parsed.
+    ``from_devices`` has the node resources that the devices of each claim provide. By default, these resources are read
+    from the pod's status. Raises QuantityError for a quantity that cannot be parsed.
     """
     requests = aggregate_container_requests(pod, options, from_devices)
     resources = pod.spec.resources
@@ -89,8 +89,8 @@ def aggregate_container_requests(
 ) -> Quantities:
     """Compute the requests of all containers: their sum while running, or the peak during initialization if higher.
 
-    ``from_devices`` has the node resources that the devices of each claim provide. By default, they are read from the
-    pod's status.
+    ``from_devices`` has the node resources that the devices of each claim provide. By default, these resources are read
+    from the pod's status.
     """
     device_resources = _read_device_resources(pod, options) if from_devices is None else from_devices
     if options.sums_before_comparing:
@@ -251,7 +251,7 @@ def _compute_container_requests(
 def _compute_pod_level_requests(pod: Pod, resources: ResourceRequirements, options: Options) -> Quantities:
     """Compute the requests at pod level.
 
-    During an in-place resize of the pod, they are the largest of the requests before and after.
+    During an in-place resize of the pod, the largest of the amounts before and after the resize count.
     """
     requests = parse_quantities(resources.requests)
     effective_requests = requests

@@ -433,7 +433,7 @@ def convert_document(document: JsonObject, location: str = "") -> api.Struct:
 def read_newer_version(kind: str, document: JsonObject, read: Callable[[], None]) -> Gap | None:
     """Read an object of an unknown newer API version. Return a gap if this fails, otherwise None.
 
-    It fails if the object has an unknown field or if ``read``, which reads the object, raises InputError.
+    Reading fails if the object has an unknown field, or if ``read`` raises InputError. ``read`` reads the object.
     """
     reason = find_unknown_field(kind, drop_nulls(document))
     if not reason:
@@ -455,7 +455,7 @@ def describe_document(document: JsonObject) -> str:
 
 
 def flatten_lists(documents: Iterable[JsonObject]) -> Iterable[JsonObject]:
-    """Yield the documents, with Lists replaced by their items. Raises InputError for values that are not objects."""
+    """Yield the documents, with each List replaced by its items. Raises InputError for values that are not objects."""
     for index, document in enumerate(documents):
         if not isinstance(document, Mapping):
             raise InputError(f"items[{index}]: expected an object, got {type_name(document)}")

@@ -46,7 +46,7 @@ class Delta(msgspec.Struct, frozen=True):
     def apply_to_sums(self, sums: npt.NDArray[np.int64], values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Return a copy of `sums`, the sums over each node's pods, with the changes applied.
 
-        `values` has one entry per PodInfo. It is added for each added pod and subtracted for each removed pod.
+        `values` has one entry per PodInfo, which is added for each added pod and subtracted for each removed pod.
         """
         total = sums.copy()
         if self:

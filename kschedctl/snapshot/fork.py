@@ -295,9 +295,9 @@ class Fork:
     ) -> Counts:
         """Return the sums of pod weights on each node or in each domain.
 
-        `key` identifies the weights and domains, for pods like `info` if it is given, as in `memo`. Weights are
-        computed once per distinct pod, and their sums are kept up to date as pods move. The sums are read-only and
-        valid until the next move.
+        `key` identifies the weights and domains. With `info`, the sums are for pods like this one, as in `memo`.
+        Weights are computed once per distinct pod, and their sums are kept up to date as pods move. The sums are
+        read-only and valid until the next move.
         """
         return self.get_or_build_tally(key, weights, domains, info).compute_current_sums(self.trail)
 
@@ -361,15 +361,15 @@ class Fork:
     def memo(self, key: Hashable, make: Callable[[], V], info: PodInfo | None = None) -> V:
         """Return a cached result that depends on nodes and distinct pods, but not on where pods are.
 
-        `key` identifies the result, for pods like `info` if it is given. If `info` has no number, the result is
-        computed each time. Forks share the cache.
+        `key` identifies the result. With `info`, the result is for pods like this one, and is computed each time if
+        `info` has no number. Forks share the cache.
         """
         return _get_or_make_result(self._memo, _build_pod_key(key, info), make, MAX_MEMOS)
 
     def memo_of_pods(self, key: Hashable, make: Callable[[], V], info: PodInfo | None = None) -> V:
         """Return a cached result that depends on distinct pods and SELECTING_FIELDS but on no node.
 
-        It works like `memo`, but the result is kept even if nodes change.
+        Unlike with `memo`, the result is kept even if nodes change.
         """
         return _get_or_make_result(self._memo_of_pods, _build_pod_key(key, info), make, MAX_MEMOS_OF_PODS)
 
@@ -497,7 +497,7 @@ class Fork:
     def get_nominated_delta(self, priority: int) -> Delta:
         """Return a delta that adds the nominated pods of at least this priority that have no node.
 
-        It is cached until nominations change.
+        The delta is cached until nominations change.
         """
         if priority not in self._nominated_by_priority:
             _, positions = self.nominations
@@ -563,8 +563,8 @@ class PartOfFork(NamedTuple):
         """Return a column about the remaining nodes as they were when the other nodes were left out.
 
         `compute` returns the column (N,) for the whole fork, and each entry must depend only on the node and its pods.
-        It is called once for all forks that leave out some nodes of the whole fork. Return None if pods have moved in
-        the whole fork since.
+        All forks that leave out some nodes of the whole fork share one call. Return None if pods have moved in the
+        whole fork since.
         """
         if len(self.whole.trail) != self.moves:
             return None
@@ -599,7 +599,7 @@ class PartOfFork(NamedTuple):
 
 
 def _build_pod_key(key: Hashable, info: PodInfo | None) -> Hashable:
-    """Return the cache key for all pods like `info`. Without `info`, it is `key` itself.
+    """Return the cache key for all pods like `info`. Without `info`, the cache key is `key` itself.
 
     Return None if the pod has no number. In this case, nothing is cached.
     """

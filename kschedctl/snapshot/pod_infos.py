@@ -371,8 +371,8 @@ def _get_request_ids(pod: Pod) -> tuple[int, ...]:
 def _build_request_digest(pod: Pod) -> bytes:
     """Return a digest that is equal for pods with the same requests, regardless of the names of containers.
 
-    It covers everything from which requests are computed. Besides the spec's resources and overhead, these are the
-    restart policies that mark sidecars, the resources in the status, and the reason for a pending resize.
+    The digest covers everything from which requests are computed. Besides the spec's resources and overhead, these are
+    the restart policies that mark sidecars, the resources in the status, and the reason for a pending resize.
     """
     spec, status = pod.spec, pod.status
     # While a pod is being resized, its requests also depend on its status (upstream: PodRequests).

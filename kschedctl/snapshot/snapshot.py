@@ -187,8 +187,8 @@ class Snapshot:
     ) -> Snapshot:
         """Build the snapshot of a cluster, with the nodes in the scheduler's order.
 
-        The snapshot has the pods that have not ended. With `settings.ended`, it has only the pods that have ended.
-        `nodes` has the columns of the cluster's nodes if another snapshot of the same nodes has built them.
+        The snapshot has the pods that have not ended. With `settings.ended`, the snapshot has only the pods that have
+        ended. `nodes` has the columns of the cluster's nodes if another snapshot of the same nodes has built them.
         """
         if nodes is None:
             nodes = AllNodes(interleave_zones(map(apply_node_defaults, cluster.nodes)))

@@ -100,7 +100,7 @@ class Archive:
         return data
 
     def _reserve_memory(self, size: int) -> None:
-        """Add the bytes to the memory that the snapshot takes. Raises InputError if it exceeds the limit."""
+        """Add the bytes to the memory that the snapshot takes. Raises InputError if the sum exceeds the limit."""
         self._reserved += size
         if self._reserved > self._limit:
             raise InputError(f"needs more than {self._limit >> 20:,} MiB of memory")
@@ -109,7 +109,7 @@ class Archive:
 def _estimate_memory(data: bytes) -> int:
     """Estimate the maximum memory in bytes of objects decoded from msgpack, apart from the lists that hold them.
 
-    All bytes that can begin an object are counted. Most of them are really part of a text.
+    All bytes that can begin an object are counted. Most of these bytes are really part of a text.
 
     >>> _estimate_memory(bytes([0x92, 0x80, 0xA1, 0x61])) == MAP_BYTES + 2 * OBJECT_BYTES
     True
@@ -255,7 +255,7 @@ def write_archive(
 def read_header(path: str) -> Header:
     """Return the header of a snapshot file, or of standard input for ``-``.
 
-    Raises InputError if it is not a readable snapshot.
+    Raises InputError if the file is not a readable snapshot.
     """
     with open_archive(path) as members:
         return _decode_header(members)
@@ -264,7 +264,7 @@ def read_header(path: str) -> Header:
 def read_archive(path: str) -> Cluster:
     """Return the cluster in a snapshot file, or on standard input for ``-``.
 
-    Raises InputError if it is not a readable snapshot.
+    Raises InputError if the file is not a readable snapshot.
     """
     with without_garbage_collection(), open_archive(path) as members:
         header = _decode_header(members)

@@ -295,7 +295,7 @@ class Collector:
     def _add_object_in_any_version(self, document: dict[str, object], kind: str, version: str, place: Place) -> None:
         """Add an object of a kind that is read, in a known or a newer API version.
 
-        Raises InputError if it is malformed.
+        Raises InputError if the object is malformed.
         """
         if is_unknown_newer_version(kind, version):
             self._add_newer_version(document, kind, place)
@@ -305,7 +305,7 @@ class Collector:
     def _add_newer_version(self, document: dict[str, object], kind: str, place: Place) -> None:
         """Read an object as the newest known version, because its apiVersion is newer, and add it.
 
-        If it cannot be read, record that its kind is incomplete. Otherwise, record a warning once per version.
+        If the object cannot be read, record that its kind is incomplete. Otherwise, record a warning once per version.
         """
 
         add_in_known_version = partial(self._add_object, document, kind, place)

@@ -99,7 +99,7 @@ class ListReader:
     def read_list(self) -> bytes:
         """Read the list to its end, collect all items, and return the bytes after the list.
 
-        Raises InputError if it is malformed.
+        Raises InputError if the list is malformed.
         """
         # Most batches are recognized by the look of their text; the others need a scan, which also finds the last item
         while self._read_batch() or self._scan_items():
@@ -175,7 +175,10 @@ class ListReader:
     def _find_component(
         self, find: Callable[[list[ContainerOwner], str], _Component | None], array: bytes
     ) -> _Component | None:
-        """Call `find` with the pods or workloads of the array. Return its result, or None if they cannot be decoded."""
+        """Call `find` with the pods or workloads of the array.
+
+        Return the result of `find`, or None if the array cannot be decoded.
+        """
         try:
             return find(_container_owners.decode(array), self._kind)
         except _UNDECODABLE:
@@ -201,7 +204,7 @@ class ListReader:
         self._collector.warn_of_new_pod_fields(pod, self._place.item(index))
 
     def _collect_decoded_items(self, items: list[object]) -> None:
-        """Collect decoded items. If one of them is invalid, none is collected.
+        """Collect decoded items. If an item is invalid, no item is collected.
 
         Raises InputError or msgspec.ValidationError for an invalid item.
         """
@@ -239,7 +242,10 @@ class ListReader:
             self._index += 1
 
     def _parse_json_strictly(self, data: bytes, place: Place) -> Any:
-        """Parse JSON with the strict parser for documents. Raises InputError with the place if it is malformed."""
+        """Parse JSON with the strict parser for documents.
+
+        Raises InputError with the place if the JSON is malformed.
+        """
         try:
             return next(parse_json(decode_utf8(data, place.file), place.file)).value
         except InputError as error:

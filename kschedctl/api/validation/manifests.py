@@ -115,7 +115,8 @@ def validate_daemon_set(workload: Workload, options: ValidationOptions) -> Valid
 def validate_replication_controller(controller: ReplicationController, options: ValidationOptions) -> ValidationErrors:
     """Validate a ReplicationController. Upstream: ValidateReplicationController.
 
-    The selector defaults to the labels of the template. It is not compared with the labels if the template is missing.
+    The selector defaults to the labels of the template. Without a template, the selector is not compared with any
+    labels.
     """
     spec = controller.spec
     yield from validate_object_meta(controller.metadata, ("metadata",), names.validate_dns_subdomain)
@@ -370,7 +371,7 @@ def _validate_surge_and_unavailable(
 ) -> ValidationErrors:
     """Validate maxSurge and maxUnavailable of a rolling update, which both default to 25 %.
 
-    They must not both be 0.
+    At most one of the two may be 0.
     """
     surge = "25%" if surge is None else surge
     unavailable = "25%" if unavailable is None else unavailable

@@ -119,7 +119,7 @@ def validate_pod_spec(spec: PodSpec, pod_name: str, path: Path, options: Validat
 
 
 def _validate_affinity(affinity: api.Affinity | None, path: Path) -> ValidationErrors:
-    """Validate node affinity, pod affinity and pod anti-affinity, as far as they are set."""
+    """Validate the node affinity, pod affinity and pod anti-affinity that are set."""
     if affinity is None:
         return
     if affinity.node_affinity is not None:

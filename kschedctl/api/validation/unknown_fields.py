@@ -142,7 +142,7 @@ def _iter_unknown_fields_of_value(value: object, kind: str, type_name: str, path
 def _map_fields_to_closest_places(kind: str) -> dict[str, str]:
     """Return, for each field name in a kind, the place closest to the root at which the field is allowed.
 
-    Hints use it to say where a misplaced field belongs.
+    Hints name this place for a misplaced field.
     """
     places: dict[str, str] = {}
     level: list[tuple[str, Path]] = [(kind, ())]

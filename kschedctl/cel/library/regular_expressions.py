@@ -287,8 +287,9 @@ class _Translation:
         return self._build_repeated_character(text, repetition)
 
     def _build_repeated_character(self, text: str, repetition: re.Match[str]) -> _TranslatedPart:
-        """Build the part for a repeated character, whose translation is `text`. It has one way for each possible length.
+        """Build the part for a repeated character, with one way for each possible length.
 
+        `text` is the translation of the character with its repetition.
         Raises NotSimpleError if the bounds of the repetition are out of order or too large.
         """
         least, comma, most = repetition.groups()

@@ -69,7 +69,7 @@ class Build(Protocol):
 
     @property
     def source_files(self) -> frozenset[str]:
-        """Absolute paths of the files that the build uses. They are not manifests of their own."""
+        """Absolute paths of the files that the build uses. These files are not manifests of their own."""
         ...
 
     def build_objects(self) -> Iterable[BuiltObject]:
@@ -86,7 +86,7 @@ NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 def find_program(option: str, *commands: Sequence[str]) -> tuple[str, ...]:
     """Return the first of the commands whose program is installed, with the program's full path.
 
-    Raises UsageError if none of the programs is installed. Its message names the option that needs them.
+    Raises UsageError if none of the programs is installed. The message names the option that needs the program.
     """
     for name, *arguments in commands:
         if path := shutil.which(name):

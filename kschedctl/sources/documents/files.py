@@ -96,7 +96,10 @@ def is_dump_folder(folder: str) -> bool:
 
 @contextmanager
 def open_file(path: str, stdin: BinaryIO | None = None) -> Iterator[Reader]:
-    """Open a file, or ``stdin`` for ``-``, and unpack it if it is gzip. Raises InputError if it cannot be opened."""
+    """Open a file, or ``stdin`` for ``-``, and unpack it if it is gzip.
+
+    Raises InputError if the file cannot be opened.
+    """
     with open_without_unpacking(path, stdin) as (raw, first):
         yield Reader(path, raw, first)
 
@@ -127,7 +130,7 @@ def _get_stdin() -> BinaryIO:
 
 
 def _open_nonblocking(path: str) -> BinaryIO:
-    """Open the file for reading. If it is a pipe, do not wait for its writer. Raises OSError if this fails."""
+    """Open the file for reading. If the file is a pipe, do not wait for its writer. Raises OSError if this fails."""
     try:
         return open(path, "rb", opener=lambda name, flags: os.open(name, flags | getattr(os, "O_NONBLOCK", 0)))
     except ValueError as error:  # the path contains NUL

@@ -110,7 +110,7 @@ class LocatedObject(NamedTuple):
     def locate(self, path: Path) -> tuple[int, int]:
         """Return the line and column, from 1, of a field of the object.
 
-        If it is missing, use its nearest existing ancestor.
+        If the field is missing, use its nearest existing ancestor.
         """
         return self.text.locate(self.document, (*self.root, *path))
 
@@ -257,7 +257,8 @@ def _get_file_stamp(file: str) -> tuple[int, int] | None:
 def _load_text(file: str, stamp: tuple[int, int] | None, document: int) -> Text | None:
     """Return the text of a file, or None if the file is too large, gone, or no longer has the document.
 
-    ``stamp`` is None if the file is gone. Otherwise it is part of the cache key, so that an edited file is read again.
+    ``stamp`` is None if the file is gone. Any other stamp is part of the cache key, so that an edited file is read
+    again.
     """
     if stamp is None:
         return None

@@ -142,7 +142,10 @@ class EditableText:
         return self._build_range_removal(previous_value.end_mark.index, value.end_mark.index)
 
     def _build_range_removal(self, start: int, end: int) -> TextEdit:
-        """Build the edit that removes the text between two offsets. Raises NotEditableError if it has a comment."""
+        """Build the edit that removes the text between two offsets.
+
+        Raises NotEditableError if the text has a comment.
+        """
         if "#" in self.text[start:end]:
             raise NotEditableError("a comment would be removed with it")
         return TextEdit(start, end, "")

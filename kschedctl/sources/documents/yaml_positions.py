@@ -77,7 +77,10 @@ class YamlPositions:
 
     @cached_property
     def _document_ranges(self) -> list[tuple[int, int]]:
-        """The start and end of each document. It is [] if the text has line breaks that only YAML recognizes."""
+        """The start and end of each document.
+
+        The list is empty if the text has line breaks that only YAML recognizes.
+        """
         if _OTHER_BREAK.search(self._text):
             return []
         starts = [match.start() for match in _DOCUMENT_MARKER.finditer(self._text)]

@@ -157,7 +157,7 @@ class _Account(NamedTuple):
 def _load_service_account(configuration: Configuration) -> _Account:
     """Load the server and credentials of the pod's service account into the configuration.
 
-    Raises ClusterError if they cannot be read.
+    Raises ClusterError if the service account cannot be read.
     """
     config = import_module("kubernetes.config")
     try:
@@ -345,7 +345,8 @@ class Credentials:
     def build_headers(self) -> urllib3.HTTPHeaderDict:
         """Build the headers of the next request, with the credentials and the impersonated user.
 
-        An expired token is renewed first. Raises ClusterError if there are no credentials or they cannot be sent.
+        An expired token is renewed first. Raises ClusterError if there are no credentials, or if the credentials cannot
+        be sent.
         """
         headers = urllib3.HTTPHeaderDict({"User-Agent": "kschedctl"})
         with self._lock, self._convert_client_errors():

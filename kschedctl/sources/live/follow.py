@@ -67,8 +67,8 @@ class Follower:
     def iter_clusters(self) -> Iterator[Cluster]:
         """Yield the cluster as it was read, and again after each burst of changes.
 
-        After ``every`` seconds without changes, it is yielded as well. Raises ClusterError if the cluster can no longer
-        be read.
+        The cluster is also yielded after ``every`` seconds without changes. Raises ClusterError if the cluster can no
+        longer be read.
         """
         yield self.reading.build_cluster()
         for kind, listing in self.reading.listings.items():

@@ -121,9 +121,9 @@ class Server:
     ) -> T:
         """Send a GET request and return the decoded body.
 
-        The request ends by ``end`` or within ``seconds``, whichever is earlier. It is retried after a temporary error,
-        and if ``decode`` raises ValueError or RecursionError. Raises RefusedError if the server denies the request, and
-        ClusterError if the request fails otherwise.
+        The request ends by ``end`` or within ``seconds``, whichever is earlier. The request is retried after a
+        temporary error, and if ``decode`` raises ValueError or RecursionError. Raises RefusedError if the server denies
+        the request, and ClusterError if the request fails otherwise.
         """
         own_end = Deadline.after(self.seconds)
         end = min(end, own_end) if end else own_end

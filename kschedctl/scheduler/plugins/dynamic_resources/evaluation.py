@@ -216,10 +216,12 @@ class Evaluation:
             unavailable = [claim for claim in self.allocated_claims.values() if claim.unavailable[row]]
             return ClaimsUnusable(tuple(claim.why for claim in unavailable))
         try:
-            claims = self._read_unallocated_claims(self._find_device_backed_resources(row))
+            resources = self._find_device_backed_resources(row)
         except LookupError as error:
-            (missing_resource,) = error.args
+            missing_resource = str(error)
             return ResourceNotOffered(missing_resource)
+        try:
+            claims = self._read_unallocated_claims(resources)
         except AllocationError as error:  # a claim is faulty, so no devices were searched
             return DeviceSearchFailed(str(error))
 
