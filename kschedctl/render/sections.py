@@ -453,8 +453,8 @@ def _build_count_plot(unit: str, counts: Sequence[PodCount], title_suffix: str) 
 def build_pools_before_and_after(pools: Sequence[PoolChange], style: Style, fitting: int = 0) -> Page:
     """Build a table and plots of how a plan changes node pools.
 
-    ``fitting`` is the number of pending pods that fit without the plan. They count only afterwards. Notes say this and
-    name the cordoned nodes, which are not counted. Return () without pools.
+    ``fitting`` is the number of pending pods that fit without the plan. These pods count only after the plan. Notes say
+    this and name the cordoned nodes, which are not counted. Return () without pools.
     """
     if not pools:
         return ()

@@ -91,9 +91,9 @@ class LostPods:
 def classify_lost_pods(shared: SharedCluster, is_lost_node: Bools, recreated: Sequence[Position]) -> LostPods:
     """Classify the pods on the lost nodes by what happens to them before the nodes are deleted.
 
-    `is_lost_node` is a mask (N,). `recreated` are the pods that controllers recreate sooner or later. If a recreated
-    pod is late for several reasons, only the first of these counts: evictions are stopped, the pod is not deleted, the
-    controller waits for the pod's end.
+    `is_lost_node` is a mask (N,). `recreated` are the pods that controllers recreate sooner or later. A recreated pod
+    is late because evictions are stopped, because the pod is not deleted, or because the controller waits for the pod's
+    end. If several of these reasons apply, only the first counts.
     """
     view = shared.scheduler.view
     kinds = shared.get_cached(_classify_pod_infos)
@@ -251,8 +251,8 @@ def report_pods_before_deletion(
 ) -> PodsBeforeDeletion:
     """Report the pods that wait or run late until the lost nodes are deleted.
 
-    The cluster is the one before the loss, `is_lost_node` is a mask (N,), and `recreated` are the displaced pods that
-    controllers recreate, in the order in which they return. `outcomes` are those after the deletion. Nothing is
+    The cluster is the one before the loss, and `is_lost_node` is a mask (N,). `recreated` are the displaced pods that
+    controllers recreate, in the order in which the pods return. `outcomes` are those after the deletion. Nothing is
     replayed if it is certain that no pod waits (`may_wait` is False). Raises KeyboardInterrupt if the user interrupts.
     """
     lost_pods = classify_lost_pods(shared, is_lost_node, recreated)
@@ -430,8 +430,8 @@ def _find_pods_kept_out_by_spreading(
 def _is_rejected_for_volumes(simulation: Simulation, position: Position) -> bool:
     """Return whether it is certain that all nodes reject a pod with bound volumes, no matter which pods run where.
 
-    Return False for a pod that has no claims, an unbound claim or ResourceClaims, for a member of a gang, for a pod
-    that no profile serves, and if a plugin fails.
+    Return False for a pod that has no claims, an unbound claim or ResourceClaims. Return False as well for a member of
+    a gang, for a pod that no profile serves, and if a plugin fails.
     """
     framework = simulation.find_framework(position)
     info = simulation.arriving(position)

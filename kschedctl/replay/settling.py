@@ -36,8 +36,8 @@ def enable_pod_recreation(simulation: Simulation, scaled_down: Container[Positio
     """Make the simulation recreate evicted pods while it runs the queue, as controllers do, and return the simulation.
 
     A pod of a kind in ONE_PER_SLOT is recreated once its predecessor is gone, and any other pod at once. Pods in
-    ``scaled_down`` are not recreated, since their workload replaces or drops them. Neither are pods without a
-    controller that recreates them.
+    ``scaled_down`` are not recreated, since their workload replaces or drops them. Pods without a controller that
+    recreates pods are not recreated either.
     """
     view = simulation.view
 
@@ -184,9 +184,9 @@ def schedule_victims_until_stable(simulation: Simulation, latest: list[Outcome])
     """Schedule the victims of the latest outcomes until no more pods are preempted, and return all outcomes.
 
     The messages of pods that fit nowhere are not filled in. These pods come last, each once. Victims that were
-    recreated while the simulation ran have outcomes in ``latest``. Others, such as members of gangs, are recreated
-    here. If a Job fails because of the evictions, its pods end, and pods without a node are tried again. The loop ends
-    because a victim has a lower priority than its preemptor or may itself preempt only a few times.
+    recreated while the simulation ran have outcomes in ``latest``. Other victims, such as members of gangs, are
+    recreated here. If a Job fails because of the evictions, its pods end, and pods without a node are tried again. The
+    loop ends because a victim has a lower priority than its preemptor or may itself preempt only a few times.
     """
     placed_outcomes: list[Outcome] = []
     while not simulation.interrupted:
@@ -215,7 +215,7 @@ def list_displaced_victims(simulation: Simulation, outcomes: Iterable[Outcome]) 
 def recreate_gone_pods(simulation: Simulation, positions: Iterable[Position]) -> list[Position]:
     """Recreate the gone pods among ``positions`` as their controllers would, and return the recreated pods.
 
-    They are removed from ``simulation.gone`` and wait for a node from now on.
+    Recreated pods are removed from ``simulation.gone`` and wait for a node from now on.
     """
     gone = simulation.gone
     recreated = [position for position in positions if position in gone and _record_eviction(simulation, position)]
@@ -313,8 +313,8 @@ def _select_latest_outcomes(outcomes: Iterable[Outcome]) -> Iterable[Outcome]:
 def build_resulting_cluster(simulation: Simulation) -> Cluster:
     """Build the cluster as it is after the simulation.
 
-    Pods that moved are on their new nodes, pods that lost their node are pending, and gone pods are left out. So are
-    the pods of Jobs that failed because their pods were evicted.
+    Pods that moved are on their new nodes, and pods that lost their node are pending. Gone pods are left out, as well
+    as the pods of Jobs that failed because their pods were evicted.
     """
     from kschedctl.replay.controllers.job_failures import JobFailures  # noqa: PLC0415 - only after evictions
 

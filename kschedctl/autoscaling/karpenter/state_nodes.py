@@ -203,7 +203,8 @@ def build_state_nodes(cluster: Cluster) -> list[StateNode]:
 def _get_provider_id(node: Node) -> str:
     """Return the id by which Karpenter tracks the node, or "" if Karpenter does not track the node yet.
 
-    This is the provider id. Nodes that Karpenter did not launch are tracked by name if they have no provider id.
+    This is the node's provider id, or the node's name if Karpenter did not launch the node and the node has no provider
+    id.
     """
     labels = node.metadata.labels
     if not labels.get(NODE_POOL):

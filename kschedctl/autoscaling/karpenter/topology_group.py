@@ -256,9 +256,9 @@ class TopologyGroup:
     ) -> Iterable[str]:
         """Return the domains that have matching pods and that both the pod and the node allow.
 
-        If no domain that the pod allows has matching pods, a pod that matches its own term may be the first. It may use
-        the first domain by name that both the pod and the node allow, and also the first domain that the pod allows. If
-        the node has a single hostname, only this domain is considered.
+        If no domain that the pod allows has matching pods, a pod that matches its own term may be the first. Then the
+        domains are the first by name that both the pod and the node allow, and the first that the pod allows. If the
+        node has a single hostname, only this domain is considered.
         """
         if host := self._get_single_hostname(node_domains):
             has_matching_pods = self.domains.get(host, 0) > 0

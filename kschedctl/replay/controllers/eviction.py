@@ -250,8 +250,8 @@ def find_jobs_awaiting_termination(cluster: Cluster) -> ObjectNames:
 def may_terminate_during_rescheduling(pod: Pod, waiting_jobs: ObjectNames, grace: int | None = None) -> bool:
     """Return whether the pod may still be terminating when its replacement is scheduled.
 
-    It is gone by then if it has no grace period, or if its controller waits for its end: a StatefulSet or one of
-    ``waiting_jobs``. ``grace`` is the grace period of the eviction in seconds, or None for the pod's own. Members of
+    The pod is gone by then if it has no grace period, or if its controller, a StatefulSet or one of ``waiting_jobs``,
+    waits for its end. ``grace`` is the grace period of the eviction in seconds, or None for the pod's own. Members of
     gangs are excluded, because a gang would count such a pod as an additional member.
     """
     grace_seconds = pod.spec.termination_grace_period_seconds if grace is None else grace
