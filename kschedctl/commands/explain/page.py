@@ -100,7 +100,7 @@ def build_explanation_page(report: Explanation, style: Style) -> Page:
         if not best_fix or any(isinstance(block, Command) for block in best_fix):
             more_fixes = _build_more_fixes_line("More fixes:", report, style)
         else:
-            best_fix = (*best_fix, *_build_more_fixes_line("To apply this fix or see more fixes:", report, style))
+            best_fix = (*best_fix, *_build_more_fixes_line("This fix in detail, and more fixes:", report, style))
     return (
         *build_held_back_lines(report.waiting_elsewhere),
         *iter_not_created_lines(report.not_created, style, report.fewer_pods),
