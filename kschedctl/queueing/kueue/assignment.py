@@ -79,12 +79,14 @@ class NoFitReason(Enum):
     @property
     def severity(self) -> int:
         """A number that is larger for worse reasons."""
-        return self.value[0]
+        severity, _label = self.value
+        return severity
 
     @property
     def label(self) -> str:
         """The reason that Kueue writes into the Workload's condition."""
-        return self.value[1]
+        _severity, label = self.value
+        return label
 
 
 def find_most_severe_reason(reasons: Iterable[NoFitReason]) -> NoFitReason:

@@ -147,7 +147,7 @@ class _Entry:
 
     @property
     def workload(self) -> WorkloadState:
-        """The Workload."""
+        """The state of the entry's Workload."""
         return self.info.workload
 
     def record_assignment(self, outcome: _AssignmentOutcome) -> None:
@@ -442,24 +442,16 @@ class AdmissionScheduler:
         assert assignment is not None
         mode = assignment.mode
 
-        # The entry waits, and may keep quota from the entries after it
+        # The entry waits
         if mode == AssignmentMode.NO_FIT:
             entry.requeue_reason = RequeueReason.NO_FIT
             entry.quota_reason = assignment.no_fit_reason.label
             return
         if mode == AssignmentMode.PREEMPT and not entry.targets:
-            entry.requeue_reason = RequeueReason.PREEMPTION_NO_CANDIDATES
-            entry.quota_reason = QuotaReason.WAITING_FOR_QUOTA.value
-            keeps_quota = Gate.PRIORITIZE_PREEMPTOR_WORKLOADS in self._gates and entry.is_preemptor
-            if keeps_quota or not can_always_reclaim(queue):
-                queue.add_usage(self._build_net_usage(entry, _compute_quota_reservation(assignment, queue)))
+            self._leave_entry_without_targets(entry, queue, assignment)
             return
         if mode == AssignmentMode.DEFERRED_FIT:
-            entry.message = f"{_OVERLAP}, but will fit after these preemptions complete"
-            entry.quota_reason = QuotaReason.WAITING_FOR_PREEMPTED.value
-            entry.requeue_reason = RequeueReason.PENDING_PREEMPTION
-            entry.info.last_assignment = None
-            queue.add_usage(usage)
+            self._defer_entry(entry, queue, usage)
             return
 
         # An entry before this one took its targets or its room
@@ -489,6 +481,26 @@ class AdmissionScheduler:
         entry.quota_reason = QuotaReason.WAITING_FOR_QUOTA.value
         if Gate.FLAVOR_FUNGIBILITY_PRESERVE_SCAN_PROGRESS not in self._gates:
             entry.info.last_assignment = None
+
+    def _leave_entry_without_targets(self, entry: _Entry, queue: QueueSnapshot, assignment: Assignment) -> None:
+        """Leave an entry waiting that needs preemption but has no targets.
+
+        The quota that the entry needs is kept from later entries, unless the queue can get it back by preemption. With
+        the gate PrioritizePreemptorWorkloads, it is always kept for an entry that waits for its own preemptions.
+        """
+        entry.requeue_reason = RequeueReason.PREEMPTION_NO_CANDIDATES
+        entry.quota_reason = QuotaReason.WAITING_FOR_QUOTA.value
+        keeps_quota = Gate.PRIORITIZE_PREEMPTOR_WORKLOADS in self._gates and entry.is_preemptor
+        if keeps_quota or not can_always_reclaim(queue):
+            queue.add_usage(self._build_net_usage(entry, _compute_quota_reservation(assignment, queue)))
+
+    def _defer_entry(self, entry: _Entry, queue: QueueSnapshot, usage: WorkloadUsage) -> None:
+        """Leave an entry waiting that fits once the victims of earlier entries are gone, and keep its usage for it."""
+        entry.message = f"{_OVERLAP}, but will fit after these preemptions complete"
+        entry.quota_reason = QuotaReason.WAITING_FOR_PREEMPTED.value
+        entry.requeue_reason = RequeueReason.PENDING_PREEMPTION
+        entry.info.last_assignment = None
+        queue.add_usage(usage)
 
     def _update_assignment_if_needed(
         self, entry: _Entry, queue: QueueSnapshot, preempted: Mapping[str, WorkloadInfo]
