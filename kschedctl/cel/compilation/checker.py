@@ -350,8 +350,8 @@ class Checker:
     def _check_list(self, node: ListOf) -> Type:
         """Check the elements of a list literal, and return the type of the list.
 
-        Its element type is the most general type of the elements, dyn if they do not agree, or a new type parameter if
-        there are no elements.
+        The list has the most general type of its elements as element type, or dyn if their types do not agree. For an
+        empty list, the element type is a new type parameter.
         """
         element_type: Type | None = None
         for i, element in enumerate(node.elements):

@@ -48,7 +48,7 @@ def parse_cidr(text: str) -> Opaque:
     try:
         if not slash or not _BITS.fullmatch(bits):
             raise ValueError("no length of a prefix")
-        _parse_address(first)
+        _parse_address(first)  # stricter than `ip_interface`
         return Opaque("net.CIDR", ipaddress.ip_interface(text))
     except ValueError as error:
         raise CelError(f"network address parse error during conversion from string: {error}") from None

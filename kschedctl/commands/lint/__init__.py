@@ -140,7 +140,7 @@ def _build_manifest_context(
     By default, this is the cluster that the manifests describe. Files that cannot be read or are skipped are recorded
     in the context.
     """
-    manifests.sets.declare_clusters(destination.declared_clusters)
+    manifests.sets.add_declared_clusters(destination.declared_clusters)
     described_cluster = cluster or _build_cluster_from_manifests(manifests.objects, gates, destination.named_files)
     located = ((manifest.value, manifest) for manifest in manifests.objects)
     context = LintContext.from_manifests(

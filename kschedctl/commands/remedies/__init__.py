@@ -107,7 +107,7 @@ def pending_remedies(
 
     >>> import kschedctl
     >>> str(pending_remedies(kschedctl.Cluster.from_objects([])))
-    'No pod waits in any namespace'
+    'Nothing is pending in any namespace'
     """
     keys = {pod.key for pod in find_pending_pods(cluster, namespace or None, selector)}
     scope = describe_scope(namespace or None, selector)

@@ -41,7 +41,7 @@ from kschedctl.reports.waiting_elsewhere import (
     has_unadmitted,
 )
 from kschedctl.scheduler.queueing.scheduling_queue import TIMEOUT
-from kschedctl.text.counts import agreeing, counted, first_few
+from kschedctl.text.counts import agreeing, counted, first_few, join_first_few
 
 
 class WorkloadPlacement(Document, frozen=True):
@@ -461,7 +461,7 @@ class SimulationReport(Report, frozen=True):
         """
         yield from describe_violated_budgets(self.violated_budgets, self.evicted)
         if self.outages:
-            yield f"leaves {first_few(self.outages)} without a running pod"
+            yield f"leaves {join_first_few(self.outages)} without a running pod"
         yield from (job.describe() for job in self.failed_jobs)
         yield from self.exceeded_storage
         yield from self.volumes_on_several_nodes

@@ -221,7 +221,7 @@ def _find_pods_with_port_conflict(group: _PodInfoGroup, view: Fork) -> Misplaced
     if not own_ports:
         return None
     conflicting_ports = [
-        port for port in view.pods.host_ports if any(port.conflicts(own_port) for own_port in own_ports)
+        port for port in view.pods.host_ports if any(port.conflicts_with(own_port) for own_port in own_ports)
     ]
     holder_counts = np.zeros(len(view.nodes), np.int64)
     for port in conflicting_ports:

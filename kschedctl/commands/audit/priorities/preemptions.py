@@ -132,7 +132,7 @@ def _iter_preempted_pods(cluster: Cluster) -> Iterator[PreemptedPod]:
         pod = cluster.pods[row]
         namespace, name = pod.metadata.namespace, pod.metadata.name
         if (namespace, name) not in pods_with_event:
-            disrupted_at = cluster.pods.columns.disrupted.text_of(row)
+            disrupted_at = cluster.pods.columns.disrupted.get_text(row)
             yield PreemptedPod(namespace, name, 1, disrupted_at)
 
 

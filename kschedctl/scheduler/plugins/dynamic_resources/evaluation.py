@@ -208,8 +208,8 @@ class Evaluation:
     def explain_rejection(self, row: int) -> Fact:
         """Return the fact that explains why the node is rejected.
 
-        The fact is about an allocated claim that cannot be used on the node, or about an extended resource that the
-        node does not offer. Otherwise, it is an error of the search or a diagnosis of the devices.
+        The fact names the allocated claims that cannot be used on the node, or an extended resource that the node does
+        not offer. Otherwise, the fact is an error of the search or a diagnosis of the devices.
         """
         outcome = self.outcomes[row]
         if outcome.reason == NOT_AVAILABLE:
