@@ -160,13 +160,11 @@ def _build_inquiry(source: Source, reading: ReadResult, surroundings: Surroundin
     pods = _find_cluster_pods(documents, reading)
     objects = with_default_namespace(reading.objects, pods, namespace)
     cluster = _build_cluster(source, reading, objects, outer_cluster)
-    places = {owner: workload.place for owner, workload in zip(owners, new, strict=True)}
+    new_places = {owner: workload.place for owner, workload in zip(owners, new, strict=True)}
     if outer_cluster is None:
-        # Objects in files with nodes, or in the lists of a dump, belong to the cluster
-        places |= {owner: manifest.place for owner, manifest in stored.items() if not manifest.place.path}
-        targets = [owner for owner, place in places.items() if place.file not in files_with_nodes]
+        targets = _list_targets_outside_cluster(new_places, stored, files_with_nodes)
     else:
-        targets = [*places, *stored]
+        targets = [*new_places, *stored]
         targets += [
             Owner("Pod", pod_namespace or namespace or DEFAULT_NAMESPACE, name)
             for pod_namespace, name in pods.list_keys()
@@ -189,6 +187,19 @@ def _build_inquiry(source: Source, reading: ReadResult, surroundings: Surroundin
     )
 
 
+def _list_targets_outside_cluster(
+    new_places: Mapping[Owner, Place], stored: Mapping[Owner, Manifest], files_with_nodes: Collection[str]
+) -> list[Owner]:
+    """Return the workloads that files which describe a cluster ask about.
+
+    Objects in files with nodes belong to the cluster, and so do existing workloads in the lists of a dump.
+    ``new_places`` are the places of the manifests to create, and ``stored`` are the existing workloads.
+    """
+    existing_places = {owner: manifest.place for owner, manifest in stored.items() if not manifest.place.path}
+    places = {**new_places, **existing_places}
+    return [owner for owner, place in places.items() if place.file not in files_with_nodes]
+
+
 def _find_cluster_pods(manifests: Iterable[Manifest], reading: ReadResult) -> PodTable:
     """Return the pods among the objects, except manifests to create."""
     return reading.pods.apply_changes(
@@ -203,7 +214,11 @@ def _find_cluster_pods(manifests: Iterable[Manifest], reading: ReadResult) -> Po
 def _build_cluster(
     source: Source, reading: ReadResult, objects: Mapping[str, Sequence[Any]], outer_cluster: Cluster | None
 ) -> Cluster:
-    """Return the cluster that the files describe, or the outer cluster with the files' objects added."""
+    """Return the cluster that the files describe, or the outer cluster with the files' objects added.
+
+    Objects that are left out or not explained are logged. The outer cluster keeps only the gaps of kinds that the files
+    lack as well. A configuration in the files replaces that of the outer cluster unless ``source`` names one.
+    """
     if outer_cluster is None:
         log_skipped_hooks(reading)
         return build_cluster_from_files(source, reading, objects)
@@ -241,7 +256,10 @@ class _Workload(NamedTuple):
 
 
 def _is_part_of_cluster(manifest: Manifest, files_with_nodes: Collection[str]) -> bool:
-    """Return whether the object belongs to the cluster: a bound pod, a pod in a file with nodes, or a Helm hook."""
+    """Return whether the object belongs to the cluster, as all objects do except for workloads and unbound pods.
+
+    Unbound pods in a file with nodes belong to the cluster too, as well as Helm hooks that no installation runs.
+    """
     document = manifest.document
     if not is_workload_manifest(document) or is_non_install_hook(document):
         return True

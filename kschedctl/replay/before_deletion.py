@@ -8,7 +8,7 @@ pkg/controller/volume/attachdetach (v1.36).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -19,16 +19,17 @@ from kschedctl.api.arrays import Bools, Position, Row, Rows
 from kschedctl.api.copying import replace
 from kschedctl.api.labels import Selector, selector_from_api
 from kschedctl.api.node_health import UNREACHABLE_TAINT
-from kschedctl.api.objects import CSIDriver, Node, PersistentVolume, Pod, Taint
+from kschedctl.api.objects import Node, Pod, Taint
 from kschedctl.api.ownership import find_controller
 from kschedctl.api.tolerations import tolerates
 from kschedctl.replay.certain_fits import FitProver
 from kschedctl.replay.controllers.eviction import find_jobs_awaiting_termination, is_ready
-from kschedctl.replay.controllers.target_pod import find_groups
+from kschedctl.replay.controllers.target_pod import find_groups_of_pod
 from kschedctl.replay.pools import find_unready_nodes
 from kschedctl.replay.settling import schedule_victims_until_stable
 from kschedctl.replay.shared_cluster import SharedCluster
 from kschedctl.replay.terminating_pods import LingeringPods, add_stand_ins
+from kschedctl.replay.volumes import is_attached_to_one_node
 from kschedctl.reports.lost_nodes import LatePods, LateReason, PodsWaitingForDeletion, WaitingRule
 from kschedctl.scheduler.engine.diagnosis import run_post_filter
 from kschedctl.scheduler.engine.preemption.budgets import get_budgets
@@ -91,9 +92,9 @@ class LostPods:
 def classify_lost_pods(shared: SharedCluster, is_lost_node: Bools, recreated: Sequence[Position]) -> LostPods:
     """Classify the pods on the lost nodes by what happens to them before the nodes are deleted.
 
-    `is_lost_node` is a mask (N,). `recreated` are the pods that controllers recreate sooner or later. If a recreated
-    pod is late for several reasons, only the first of these counts: evictions are stopped, the pod is not deleted, the
-    controller waits for the pod's end.
+    `is_lost_node` is a mask (N,). `recreated` are the pods that controllers recreate sooner or later. A recreated pod
+    is late because evictions are stopped, because the pod is not deleted, or because the controller waits for the pod's
+    end. If several of these reasons apply, only the first counts.
     """
     view = shared.scheduler.view
     kinds = shared.get_cached(_classify_pod_infos)
@@ -195,7 +196,7 @@ def _lingers(pod: Pod) -> bool:
 
     Return False for members of gangs, because a gang would count a Terminating pod as an additional member.
     """
-    return _has_grace_period(pod) and not pod.terminated and not _tolerates_loss(pod) and not find_groups(pod)
+    return _has_grace_period(pod) and not pod.terminated and not _tolerates_loss(pod) and not find_groups_of_pod(pod)
 
 
 def _find_nodes_without_evictions(shared: SharedCluster, is_lost_node: Bools) -> Bools:
@@ -251,8 +252,8 @@ def report_pods_before_deletion(
 ) -> PodsBeforeDeletion:
     """Report the pods that wait or run late until the lost nodes are deleted.
 
-    The cluster is the one before the loss, `is_lost_node` is a mask (N,), and `recreated` are the displaced pods that
-    controllers recreate, in the order in which they return. `outcomes` are those after the deletion. Nothing is
+    The cluster is the one before the loss, and `is_lost_node` is a mask (N,). `recreated` are the displaced pods that
+    controllers recreate, in the order in which the pods return. `outcomes` are those after the deletion. Nothing is
     replayed if it is certain that no pod waits (`may_wait` is False). Raises KeyboardInterrupt if the user interrupts.
     """
     lost_pods = classify_lost_pods(shared, is_lost_node, recreated)
@@ -306,25 +307,9 @@ def find_pods_with_attached_volumes(view: Fork, positions: Iterable[Position]) -
         pod = view.pods.objects[position]
         claims = (storage.claims.get((pod.metadata.namespace, source.claim_name)) for source in iter_claim_volumes(pod))
         volumes = (storage.volumes.get(claim.spec.volume_name) for claim in claims if claim is not None)
-        if any(volume is not None and _is_attached_to_one_node(volume, storage.drivers) for volume in volumes):
+        if any(volume is not None and is_attached_to_one_node(volume, storage.drivers) for volume in volumes):
             attached.append(position)
     return attached
-
-
-ATTACHED_SOURCES = ("gce_persistent_disk", "aws_elastic_block_store", "azure_disk", "cinder", "vsphere_volume")
-"""The fields of a PersistentVolume's spec with a source that is attached to nodes, besides `csi`."""
-SHARED_MODES = frozenset(("ReadWriteMany", "ReadOnlyMany"))
-
-
-def _is_attached_to_one_node(volume: PersistentVolume, drivers: Mapping[str, CSIDriver]) -> bool:
-    """Return whether the volume is attached to nodes, and to no more than one at a time. `drivers` are by name."""
-    spec = volume.spec
-    if not spec.access_modes or not SHARED_MODES.isdisjoint(spec.access_modes):
-        return False
-    if spec.csi is None:
-        return any(getattr(spec, field) is not None for field in ATTACHED_SOURCES)
-    driver = drivers.get(spec.csi.driver)
-    return driver is None or driver.spec.attach_required is not False
 
 
 # -- pods that fit nowhere yet ---------------------------------------------------------------------------------------
@@ -367,17 +352,26 @@ def find_waiting_pods(
     if simulation.interrupted:
         raise KeyboardInterrupt
 
-    # Pods that get no node after the deletion either do not wait for it. Positions differ between the two clusters.
-    get_key = simulation.view.pods.objects.get_key
+    # Pods that get no node after the deletion either do not wait for it.
     get_shared_key = shared.scheduler.view.pods.objects.get_key
     unplaced_later = {get_shared_key(outcome.position) for outcome in outcomes if outcome.row < 0}
     unplaced_early = [outcome.position for outcome in early_outcomes if outcome.row < 0]
-    waiting_pods = [position for position in unplaced_early if get_key(position) not in unplaced_later]
+    return _group_waiting_pods_by_rule(simulation, unplaced_early, unplaced_later, rules)
 
+
+def _group_waiting_pods_by_rule(
+    simulation: Simulation, unplaced: Iterable[Position], unplaced_later: Container[str], rules: set[WaitingRule]
+) -> tuple[PodsWaitingForDeletion, ...]:
+    """Group the pods that get no node before the deletion by the rule that keeps them out.
+
+    ``unplaced`` are positions in the simulation. The pods with a key in ``unplaced_later`` are left out.
+    """
     pods_by_rule: dict[WaitingRule, list[str]] = {}
-    for position in waiting_pods:
-        rule = _find_rule(simulation, position, rules)
-        pods_by_rule.setdefault(rule, []).append(get_key(position))
+    for position in unplaced:
+        key = simulation.view.pods.objects.get_key(position)
+        if key not in unplaced_later:
+            rule = _find_rule(simulation, position, rules)
+            pods_by_rule.setdefault(rule, []).append(key)
     return tuple(PodsWaitingForDeletion(rule, tuple(pods)) for rule, pods in pods_by_rule.items())
 
 
@@ -421,8 +415,8 @@ def _find_pods_kept_out_by_spreading(
 def _is_rejected_for_volumes(simulation: Simulation, position: Position) -> bool:
     """Return whether it is certain that all nodes reject a pod with bound volumes, no matter which pods run where.
 
-    Return False for a pod that has no claims, an unbound claim or ResourceClaims, for a member of a gang, for a pod
-    that no profile serves, and if a plugin fails.
+    Return False for a pod that has no claims, an unbound claim or ResourceClaims. Return False as well for a member of
+    a gang, for a pod that no profile serves, and if a plugin fails.
     """
     framework = simulation.find_framework(position)
     info = simulation.build_arriving_info(position)
@@ -445,8 +439,8 @@ def _is_rejected_for_volumes(simulation: Simulation, position: Position) -> bool
 def _find_rule(simulation: Simulation, position: Position, rules: set[WaitingRule]) -> WaitingRule:
     """Return the first of these rules whose plugin rejects the pod, or OTHER_PODS if there is none.
 
-    A plugin rejects the pod if it is the first to do so on some node. If none of the rules' plugins is, the plugins
-    that keep the pod from preempting count instead.
+    Only the first plugin that rejects the pod on a node counts there. If no plugin of these rules counts on any node,
+    the plugins that keep the pod from preempting count instead.
     """
     rejectors = simulation.find_rejectors(position).all
     if rejectors.isdisjoint(PLUGIN_BY_RULE[rule] for rule in rules):

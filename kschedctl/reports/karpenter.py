@@ -208,8 +208,8 @@ class Provisioning(Report, frozen=True):
     def build_headline_parts(self) -> tuple[str, ...]:
         """Return three texts: how many nodes are launched, for how many pending pods, and a remark.
 
-        The remark says how many pods get no node or stay pending or, if no node is launched, which instance types are
-        known. It may be "". Without pending pods, the last two texts are "".
+        The remark says how many pods get no node or stay pending. If no node is launched, it says which instance types
+        are known. The remark may be "". Without pending pods, the last two texts are "".
         """
         pod_count = len(self.pending) + len({event.name for event in self.rejected})
         if not pod_count:
@@ -279,7 +279,7 @@ class Provisioning(Report, frozen=True):
     def _iter_warnings(self) -> Iterator[str]:
         """Yield the warnings of the report.
 
-        They say that no NodePool is eligible, that instance types besides those of existing nodes are not known, and
+        The warnings say that no NodePool is eligible, that only the instance types of existing nodes are known, and
         which NodePools launch nothing because of their limits.
         """
         if self.scheduler_error:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from kschedctl.api.times import format_age_of_seconds
 from kschedctl.reports.document import Document, RootDocument
-from kschedctl.text.counts import agreeing, counted, first_few, spell_age
+from kschedctl.text.counts import agreeing, counted, first_few, join_first_few, spell_age
 
 MOST_BYTES = 12_000
 """The maximum length of the JSON."""
@@ -63,6 +63,22 @@ def describe_node_share(nodes: int, within: int, total: int) -> str:
     if nodes < among:
         return f"{nodes:,} of {among:,} {noun}"
     return f"both {noun}" if nodes == 2 else f"all {nodes:,} {noun}"
+
+
+def describe_no_node(within: int, total: int) -> str:
+    """Return the eligible nodes, or all nodes, as the subject of a clause about what none of them has.
+
+    `within` is the number of eligible nodes (0 if unknown), and `total` is the number of all nodes.
+
+    >>> describe_no_node(9, 12), describe_no_node(2, 12), describe_no_node(0, 12), describe_no_node(0, 1)
+    ('none of the 9 candidate nodes', 'neither candidate node', 'none of the 12 nodes', 'no node')
+    """
+    only_some_are_eligible = 0 < within < total
+    among = within if only_some_are_eligible else total
+    noun = "candidate node" if only_some_are_eligible else "node"
+    if among < 2:
+        return f"no {noun}"
+    return f"neither {noun}" if among == 2 else f"none of the {among:,} {noun}s"
 
 
 class ShortNodes(Document, frozen=True):
@@ -341,7 +357,7 @@ def list_eviction_costs(harms: EvictingReport) -> tuple[FixCost, ...]:
         costs.append(FixCost(CostKind.GIVES_UP, text))
     if harms.outages:
         until = agreeing(len(harms.outages), "until its replacement runs", "until replacements run")
-        text = f"leaves {first_few(harms.outages)} without a running pod {until}"
+        text = f"leaves {join_first_few(harms.outages)} without a running pod {until}"
         short = f"leaves {first_few(harms.outages, 1)} without a running pod for a while"
         costs.append(FixCost(CostKind.GIVES_UP, text, short=short))
     if harms.starting_over:

@@ -30,7 +30,7 @@ class HostPort(NamedTuple):
     protocol: str
     port: int
 
-    def conflicts(self, other: HostPort) -> bool:
+    def conflicts_with(self, other: HostPort) -> bool:
         """Return whether both have the same port and protocol on overlapping addresses."""
         if (self.protocol, self.port) != (other.protocol, other.port):
             return False
@@ -170,22 +170,22 @@ class PodInfo:
 
     @cached_property
     def required_affinity(self) -> tuple[AffinityTerm, ...]:
-        """The required pod affinity terms. There are none if any of them is invalid."""
+        """The required pod affinity terms. If a term is invalid, there are no terms."""
         return self._parse_terms_if_valid(_list_required_terms(self._pod_affinity))
 
     @cached_property
     def required_anti_affinity(self) -> tuple[AffinityTerm, ...]:
-        """The required pod anti-affinity terms. There are none if any of them is invalid."""
+        """The required pod anti-affinity terms. If a term is invalid, there are no terms."""
         return self._parse_terms_if_valid(_list_required_terms(self._pod_anti_affinity))
 
     @cached_property
     def preferred_affinity(self) -> tuple[AffinityTerm, ...]:
-        """The preferred pod affinity terms with their weights. There are none if any of them is invalid."""
+        """The preferred pod affinity terms with their weights. If a term is invalid, there are no terms."""
         return self._parse_terms_if_valid(_list_preferred_terms(self._pod_affinity))
 
     @cached_property
     def preferred_anti_affinity(self) -> tuple[AffinityTerm, ...]:
-        """The preferred pod anti-affinity terms with their weights. There are none if any of them is invalid."""
+        """The preferred pod anti-affinity terms with their weights. If a term is invalid, there are no terms."""
         return self._parse_terms_if_valid(_list_preferred_terms(self._pod_anti_affinity))
 
     @cached_property
@@ -216,7 +216,7 @@ class PodInfo:
         return self.spec.affinity.pod_anti_affinity if self.spec.affinity else None
 
     def _parse_terms_if_valid(self, terms: Iterable[tuple[PodAffinityTerm, int]]) -> tuple[AffinityTerm, ...]:
-        """Parse terms. If one of them is invalid, return no terms, as upstream does for running pods."""
+        """Parse terms. If a term is invalid, return no terms, as upstream does for running pods."""
         try:
             return self._parse_terms(terms)
         except SelectorError:

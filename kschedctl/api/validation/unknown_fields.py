@@ -121,7 +121,7 @@ def _has_known_schema(kind: str, api_version: str) -> bool:
 def _iter_unknown_fields_of_value(value: object, kind: str, type_name: str, path: Path) -> Iterator[UnknownField]:
     """Yield the unknown fields in a value of an API type. If the value is a list, each of its items is of this type.
 
-    ``path`` is the path of the value in an object of the kind.
+    ``path`` is the path of the value in an object of the kind. Patch directives such as ``$patch`` are not reported.
     """
     if isinstance(value, list):
         for index, item in enumerate(value):
@@ -131,8 +131,9 @@ def _iter_unknown_fields_of_value(value: object, kind: str, type_name: str, path
         for name, inner in value.items():
             field_path = (*path, str(name))
             if name in fields:
-                if fields[name]:
-                    yield from _iter_unknown_fields_of_value(inner, kind, fields[name], field_path)
+                inner_type = fields[name]
+                if inner_type:  # otherwise, the value may hold anything
+                    yield from _iter_unknown_fields_of_value(inner, kind, inner_type, field_path)
             elif not str(name).startswith(_DIRECTIVE):
                 yield UnknownField(field_path, kind, type_name)
 
@@ -141,7 +142,7 @@ def _iter_unknown_fields_of_value(value: object, kind: str, type_name: str, path
 def _map_fields_to_closest_places(kind: str) -> dict[str, str]:
     """Return, for each field name in a kind, the place closest to the root at which the field is allowed.
 
-    Hints use it to say where a misplaced field belongs.
+    Hints name this place for a misplaced field.
     """
     places: dict[str, str] = {}
     level: list[tuple[str, Path]] = [(kind, ())]

@@ -26,7 +26,7 @@ from kschedctl.reports.plugin_answers import (
 )
 from kschedctl.reports.remedy import Remedy, sort_verified_fixes_first
 from kschedctl.reports.report import GateProblem, Report
-from kschedctl.reports.summary import ShortCause, ShortNodes, ShortPods, Summary, describe_node_share
+from kschedctl.reports.summary import ShortCause, ShortNodes, ShortPods, Summary, describe_no_node, describe_node_share
 from kschedctl.reports.unknown import (
     UnknownKind,
     describe_doubt,
@@ -207,6 +207,7 @@ class Cause(Document, frozen=True):
             nodes=share,
             is_single=self.nodes == 1,
             is_partial=self.nodes < (self.within or nodes),
+            no_node=describe_no_node(self.within, nodes),
         )
 
 

@@ -262,7 +262,8 @@ class ClusterFacts:
         """Return whether the plugins reject the workload's pods even in a cluster without movable pods.
 
         Movable pods are all except static pods and pods of DaemonSets. The plugins reject the pods if one of them
-        rejects them in PreFilter, or if together they reject all nodes. Without plugins, the result is False.
+        rejects them in PreFilter, or if together they reject all nodes. The result is False without plugins, if no
+        profile schedules the workload, or if the replay fails.
         """
         cycle = self.replay_cycle(workload, self.scheduler_with_fixed_pods.view)
         if cycle is None or cycle.error is not None or len(cycle.feasible):

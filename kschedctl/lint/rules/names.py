@@ -81,8 +81,8 @@ def _find_references_to_other_namespaces(
 ) -> Iterator[Problem]:
     """Yield a problem for each reference to an object that exists only in one other namespace.
 
-    Objects that are also referenced from their own namespace are left out. The same holds for empty references,
-    references from objects without a namespace, and references from namespaces that may have unknown pods.
+    Objects that are also referenced from their own namespace are left out. Empty references, references from objects
+    without a namespace, and references from namespaces that may have unknown pods are left out too.
     """
     references = [reference for reference in references if reference.name and reference.subject.namespace]
     referenced_objects = {(reference.kind, reference.target_namespace, reference.name) for reference in references}

@@ -62,6 +62,7 @@ class Preemptor(PreemptionSearch):
         if not targets:
             return PreemptionMode.NO_CANDIDATES, find_covering_subtree(queue.node, key, amount).height
 
+        # Take the targets' quota out only to find from where the queue borrows then
         infos = [target.info for target in targets]
         self.snapshot.remove_usage(infos, with_topology=False)
         borrowing = find_covering_subtree(queue.node, key, amount).height

@@ -148,7 +148,8 @@ class MissingPods:
         """
         # The start itself is among these states if the pods are admitted now. It is no fix, as it has no steps.
         states = self._iter_fixed_states(start, replay)
-        fixed_states = islice((entry for entry in states if self.completes_rollout(entry[0], self._wanted)), MAX_FIXES)
+        rollout_states = ((state, stored) for state, stored in states if self.completes_rollout(state, self._wanted))
+        fixed_states = islice(rollout_states, MAX_FIXES)
         fixes = [
             self._build_creation_fix(state, stored)
             for state, stored in fixed_states
@@ -183,7 +184,7 @@ class MissingPods:
                 if self.completes_rollout(state.apply_step(step), self._wanted):
                     yield step
                     return
-            extra = 2 * extra or 1
+            extra = max(2 * extra, 1)
 
     def _build_fewer_replicas_fix(self, stored: AdmissionRequest) -> CreationFix | None:
         """Build the fix that reduces the replicas to the number that quotas allow.

@@ -161,8 +161,9 @@ def build_profile(
 
     `registry` has the extension points that each plugin implements. `foreign` has the points at which plugins of other
     builds are enabled. Raises ConfigurationError for plugins that do not exist, are listed twice or cannot run at their
-    point, and for weights that could overflow. Also raises ConfigurationError unless exactly one plugin sorts the queue
-    and at least one plugin binds.
+    point, and for weights that could overflow. Also raises ConfigurationError unless exactly one plugin sorts the
+    queue, at least one binds and at most one generates placements. A foreign plugin in multiPoint may be the one that
+    sorts the queue or binds.
     """
     registry = {**registry, **foreign}
     by_point = _list_plugins_by_point(plugins, registry)

@@ -158,7 +158,7 @@ class Plugin(Protocol):
     name: str
 
 
-def get_reads(plugin: Plugin, result: PreFilterResult | PreScoreResult | None = None) -> Reads:
+def get_answer_dependency(plugin: Plugin, result: PreFilterResult | PreScoreResult | None = None) -> Reads:
     """Return the data on which a plugin's answers depend.
 
     If the plugin's `result` for a pod declares that data, the result takes precedence over the plugin's own

@@ -45,6 +45,13 @@ class CauseScope(NamedTuple):
     """True if the cause applies to a single node."""
     is_partial: bool = False
     """True if the cause applies only to some of the nodes that its share counts, so that the others pass its check."""
+    no_node: str = "no node"
+    """The nodes as the subject of a negative clause, such as "none of the 9 candidate nodes"."""
+
+    @property
+    def has_several_nodes(self) -> bool:
+        """True if `nodes` names several nodes to which the cause applies."""
+        return bool(self.nodes) and not self.is_single and not self.is_only_node
 
     def describe_node(self) -> str:
         """Return the node as the subject of a clause.
@@ -201,9 +208,13 @@ def describe_unmet(
     needs = [" and ".join(requirement.describe_need() for requirement in requirements) for requirements in alternatives]
     if others:
         needs.append(others)
-    unmet = [requirement for requirements in alternatives for requirement in requirements]
-    labels = dict.fromkeys(requirement.describe_label() for requirement in unmet if not requirement.field)
     text = f"needs {_join_alternatives(needs)}"
+
+    unmet = [requirement for requirements in alternatives for requirement in requirements]
+    unmet_labels = [requirement for requirement in unmet if not requirement.field]
+    # "no label a and b=c" would be ambiguous, so the labels that the node has come first
+    unmet_labels.sort(key=lambda requirement: requirement.found is None)
+    labels = dict.fromkeys(requirement.describe_label() for requirement in unmet_labels)
     labels_of_node = f"{node} has {' and '.join(labels)}" if labels else ""
     if share:
         return f"{text}, which rules out {share}" + (f" ({labels_of_node})" if labels_of_node else "")

@@ -60,13 +60,15 @@ class HostPortHeld(Fact, frozen=True):
         return f"{self.protocol} port {self.port} is held by {self.holder}"
 
     def describe_cause(self, scope: CauseScope) -> str:
-        """Say on how many nodes a host port is taken, and by which pod on the node of `scope`.
+        """Say on how many nodes a host port is taken, with the pod that holds it on the node of `scope` as an example.
+
+        For a single node, or if no pod is known to hold the port, there is no example.
 
         >>> both = CauseScope("a1", "", " (rules out both candidate nodes)", nodes="both candidate nodes")
         >>> HostPortHeld("TCP", 80, "0.0.0.0", "shop/web").describe_cause(both)
         'a host port is taken on both candidate nodes (on a1, for example, TCP port 80 by shop/web)'
         """
-        if not self.holder or not scope.nodes or scope.is_single or scope.is_only_node:
+        if not self.holder or not scope.has_several_nodes:
             return super().describe_cause(scope)
         text = f"on {scope.node}, for example, {self.protocol} port {self.port} by {self.holder}"
         return f"a host port is taken on {scope.nodes} ({text})"
@@ -108,7 +110,7 @@ class NodePorts(DeclaredPlugin[tuple[HostPort, ...], None]):
         requested_ports = require_state(state, 'reading "PreFilterNodePorts" from cycleState: not found')
         rejected = np.zeros(len(view.nodes), np.bool_)
         for port in view.pods.host_ports:
-            if any(port.conflicts(requested) for requested in requested_ports):
+            if any(port.conflicts_with(requested) for requested in requested_ports):
                 rejected |= _find_nodes_using_port(port, view, delta)
 
         def build_fact(row: int) -> HostPortHeld:
@@ -148,7 +150,7 @@ def _is_schedulable_after_pod_deleted(info: PodInfo, change: ChangedObject, view
     if not frees_room(change.old, counts_nominated=counts_nominated):
         return False
     freed_ports = PodInfo(change.old, view.settings.requests).host_ports
-    return any(freed.conflicts(requested) for freed in freed_ports for requested in info.host_ports)
+    return any(freed.conflicts_with(requested) for freed in freed_ports for requested in info.host_ports)
 
 
 def _find_nodes_using_port(port: HostPort, view: Fork, delta: Delta) -> Bools:
@@ -171,7 +173,7 @@ def _build_host_port_held_fact(requested_ports: tuple[HostPort, ...], view: Fork
     """
     for position in view.pods_on(row):
         for port in view.pods.get_info(position).host_ports:
-            if any(port.conflicts(requested) for requested in requested_ports):
+            if any(port.conflicts_with(requested) for requested in requested_ports):
                 return HostPortHeld(port.protocol, port.port, port.ip, view.pods.objects[position].key)
     return HostPortHeld()
 

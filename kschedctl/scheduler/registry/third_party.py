@@ -40,8 +40,8 @@ from kschedctl.scheduler.framework import (
     Rejection,
     Reservation,
     Status,
+    get_answer_dependency,
     get_peers,
-    get_reads,
 )
 from kschedctl.scheduler.framework.declaration import (
     EXTENSION_POINTS,
@@ -258,7 +258,7 @@ def _guard_plugin(plugin: Plugin, declared: Declaration, plugin_label: str) -> P
 
     # Pass on its declarations.
     members["name"] = declared.name
-    members["reads"] = Reads(get_reads(plugin))
+    members["reads"] = Reads(get_answer_dependency(plugin))
     peers = Peers(get_peers(plugin))
     members["peers"] = Peers.ALL if peers is Peers.DOMAINS else peers  # DOMAINS needs methods that are not passed on
     members["permit_timeout"] = int(getattr(plugin, "permit_timeout", MAX_TIMEOUT_SECONDS))

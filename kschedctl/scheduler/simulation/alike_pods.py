@@ -24,7 +24,7 @@ from kschedctl.scheduler.framework import (
     PreFilterResult,
     Reads,
     ScorePlugin,
-    get_reads,
+    get_answer_dependency,
     offers,
 )
 from kschedctl.scheduler.simulation.claim_answers import (
@@ -497,7 +497,7 @@ class AlikePods:
         fixed = []
         changing: list[tuple[ScorePlugin, Prepare]] = []
         for plugin in self._list_plugins("score"):
-            if get_reads(plugin) is Reads.OWN_ROW or not offers(plugin, ScorePlugin):
+            if get_answer_dependency(plugin) is Reads.OWN_ROW or not offers(plugin, ScorePlugin):
                 continue
             prepare = prepares[plugin.name]
             if plugin.name in with_pre_score and offers(plugin, PodCountingScorePlugin):

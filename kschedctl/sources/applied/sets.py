@@ -56,7 +56,7 @@ class AppliedSets:
         self._add_charts()
         self._add_fleet_bundles()
 
-    def declare_clusters(self, clusters: Iterable[Collection[str]]) -> None:
+    def add_declared_clusters(self, clusters: Iterable[Collection[str]]) -> None:
         """Add a set for each cluster that the user declares as a list of files and folders.
 
         Files that are in no set belong to all these clusters.
@@ -239,7 +239,7 @@ class Applier(NamedTuple):
     def _find_folder(self, path: str, repository: RepositoryFolders) -> str:
         """Return the folder at a path that is relative to the top of the repository or to a folder above the file.
 
-        The topmost matching folder is returned. Return "" if there is none, or if the path is empty or ``.``.
+        The topmost matching folder is returned. Return "" if there is none, or if the path has only dots and slashes.
         """
         if not path.strip("./"):
             return ""

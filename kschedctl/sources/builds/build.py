@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
@@ -69,7 +69,7 @@ class Build(Protocol):
 
     @property
     def source_files(self) -> frozenset[str]:
-        """Absolute paths of the files that the build uses. They are not manifests of their own."""
+        """Absolute paths of the files that the build uses. These files are not manifests of their own."""
         ...
 
     def build_objects(self) -> Iterable[BuiltObject]:
@@ -86,7 +86,7 @@ NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 def find_program(option: str, *commands: Sequence[str]) -> tuple[str, ...]:
     """Return the first of the commands whose program is installed, with the program's full path.
 
-    Raises UsageError if none of the programs is installed. Its message names the option that needs them.
+    Raises UsageError if none of the programs is installed. The message names the option that needs the program.
     """
     for name, *arguments in commands:
         if path := shutil.which(name):
@@ -166,19 +166,24 @@ class Overlays(NamedTuple):
     def find_patch(self, path: Path) -> PatchedField | None:
         """Return the file and line that changed or added a field, or None if no kustomization changed it.
 
-        The line is the first one that contains the field's name or, failing that, its parent's name. Outer
-        kustomizations and their patches are searched first. If there is no such line, it is the first line of the
-        outermost kustomization.
+        The first line that contains the field's name is returned or, failing that, its parent's name. Outer
+        kustomizations and their patches are searched first. Without such a line, return the first line of the outermost
+        kustomization.
         """
         if not self.files or not _is_field_changed(self.written, self.built, path):
             return None
         names = [step for step in reversed(path) if isinstance(step, str)]
         for name in names[:2]:  # the field and its parent
-            for kustomization in reversed(self.files):
-                for file in (*list_patch_files(os.path.dirname(kustomization)), kustomization):
-                    if line := _find_field_line(file, name):
-                        return PatchedField(file, line)
+            for file in self._iter_files_from_outside():
+                if line := _find_field_line(file, name):
+                    return PatchedField(file, line)
         return PatchedField(self.files[-1], 1)
+
+    def _iter_files_from_outside(self) -> Iterator[str]:
+        """Yield each kustomization after its patch files, the outermost kustomization first."""
+        for kustomization in reversed(self.files):
+            yield from list_patch_files(os.path.dirname(kustomization))
+            yield kustomization
 
     def find_written_path(self, path: Path) -> Path:
         """Return the path that a field had in the object before the build. Items of lists may have had other indices.
@@ -191,6 +196,7 @@ class Overlays(NamedTuple):
         for position, step in enumerate(path):
             if isinstance(step, int) and isinstance(built, list) and isinstance(written, list) and step < len(built):
                 written_item = _find_source_item(built[step], step, written)
+                # Equal items may occur several times, so the item is found by identity
                 indices = (index for index, sibling in enumerate(written) if sibling is written_item)
                 steps[position] = next(indices, step)
                 written = written_item
@@ -204,7 +210,7 @@ class Overlays(NamedTuple):
 def list_kustomizations(annotation: str, folder: str) -> list[str]:
     """Return the existing kustomizations named in Kustomize's annotation, without duplicates.
 
-    The annotation names them relative to the built folder.
+    The paths in the annotation are relative to ``folder``, the built folder.
     """
     files: dict[str, None] = {}
     for transformation in _parse_transformations(annotation):

@@ -281,14 +281,7 @@ class KindCollector:
         for unknown fields in a newer version, and ValueError, OverflowError or RecursionError if the page cannot be
         decoded.
         """
-        # Look for unknown fields
-        if is_unknown_newer_version(self._kind, self._version):
-            _reject_unknown_fields(self._kind, self._version, decode_json(page.body, _Documents).items or ())
-        elif self._kind in FULLY_KNOWN_KINDS:
-            for document in decode_json(page.body, _Documents).items or ():
-                place = _describe_object(self._kind, document)
-                self.warnings += self._field_warnings.iter_warnings(self._kind, document, place)
-
+        self._check_unknown_fields(page)
         objects = _decode_items(page, KINDS[self._kind].struct)
         validate_stored_names(chain.from_iterable(map(get_key, objects)))
         for obj in objects:
@@ -299,6 +292,19 @@ class KindCollector:
                 stripped_object = self._share_images(stripped_object)
             self._collected.append(stripped_object)
         return len(objects)
+
+    def _check_unknown_fields(self, page: Page) -> None:
+        """Raise LeftOutError for unknown fields in a newer version. In known versions, record warnings about them.
+
+        Objects that are not of FULLY_KNOWN_KINDS get no warnings. Raises ValueError or RecursionError if the page
+        cannot be decoded.
+        """
+        if is_unknown_newer_version(self._kind, self._version):
+            _reject_unknown_fields(self._kind, self._version, decode_json(page.body, _Documents).items or ())
+        elif self._kind in FULLY_KNOWN_KINDS:
+            for document in decode_json(page.body, _Documents).items or ():
+                place = _describe_object(self._kind, document)
+                self.warnings += self._field_warnings.iter_warnings(self._kind, document, place)
 
     def build_objects(self) -> ObjectTuple:
         """Return the collected objects, sorted by namespace and name."""
@@ -414,7 +420,7 @@ def _parse_api_version(path: str) -> str:
 
 
 def _decode_page(kind: str, body: bytes) -> Page:
-    """Decode the body of a page. Its items are None if they do not fit the struct without a conversion.
+    """Decode the body of a page. The items are None if they fit the struct only after a conversion.
 
     Raises ValueError or RecursionError if the body is not a list of the kind.
     """
@@ -443,9 +449,10 @@ def _decode_items(page: Page, item: type[Struct]) -> Sequence[Any]:
 
 
 def decode_object(kind: str, body: bytes, listing: Listing, where: str) -> Struct:
-    """Decode one object in the API version of ``listing``. Nulls count as absent if they do not fit.
+    """Decode one object in the API version of ``listing``. Nulls that do not fit their fields count as absent.
 
-    Raises LeftOutError if it has unknown fields in a newer version, and ClusterError if its shape is unexpected.
+    Raises LeftOutError if an object in a newer version has unknown fields, and ClusterError if the object cannot be
+    decoded.
     """
     with _convert_decoding_errors(f"a {kind}", where):
         if is_unknown_newer_version(kind, listing.version):

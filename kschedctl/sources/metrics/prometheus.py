@@ -66,8 +66,8 @@ class _Response(msgspec.Struct, frozen=True, rename="camel"):
 def read_prometheus(access: MetricsAccess, url: str, window: int, matchers: str = "") -> MetricsReading:
     """Read kube-scheduler's metrics of the last ``window`` seconds, added up over all schedulers.
 
-    ``matchers`` are label matchers such as ``job="kube-scheduler"``. Without them, metrics that all components have are
-    left out. Raises ClusterError if a query fails, or if all queries together take more than ALL_SECONDS. Raises
+    ``matchers`` are label matchers such as ``job="kube-scheduler"``. Without matchers, metrics that all components have
+    are left out. Raises ClusterError if a query fails, or if all queries together take more than ALL_SECONDS. Raises
     UsageError if the URL or the matchers are invalid, and InputError if Prometheus has no metric of kube-scheduler.
     """
     _validate_url_and_matchers(url, matchers)
@@ -78,17 +78,13 @@ def read_prometheus(access: MetricsAccess, url: str, window: int, matchers: str 
     for metric in METRICS:
         if metric.shared and not matchers:
             continue
-        for name in metric.names:
-            if monotonic() > deadline:
-                raise ClusterError(f"not all queries were answered within {ALL_SECONDS:g} s", where=strip_url(url))
-            samples = _run_query(access, url, build_metric_query(metric, name.text, window, matchers))
-            if metric.kind is MetricKind.HISTOGRAM:
-                histograms[metric.key], unusable_count = _build_histograms_by_labels(metric, samples)
-            else:
-                numbers[metric.key], unusable_count = _read_values_by_labels(metric, samples)
-            unusable += unusable_count
-            if samples:
-                break
+        queries = (build_metric_query(metric, name.text, window, matchers) for name in metric.names)
+        samples = _run_queries_until_answered(access, url, queries, deadline)
+        if metric.kind is MetricKind.HISTOGRAM:
+            histograms[metric.key], unusable_count = _build_histograms_by_labels(metric, samples)
+        else:
+            numbers[metric.key], unusable_count = _read_values_by_labels(metric, samples)
+        unusable += unusable_count
 
     histograms = {key: value for key, value in histograms.items() if value}
     numbers = {key: value for key, value in numbers.items() if value}
@@ -99,6 +95,22 @@ def read_prometheus(access: MetricsAccess, url: str, window: int, matchers: str 
         hint = "check that it scrapes kube-scheduler; see also --prometheus-labels and --window"
         raise InputError("serves no metrics of kube-scheduler", where=strip_url(url), hint=hint)
     return reading
+
+
+def _run_queries_until_answered(
+    access: MetricsAccess, url: str, queries: Iterable[str], deadline: float
+) -> list[_Sample]:
+    """Run a metric's queries, one for each of its names, and return the samples of the first with samples, or [].
+
+    Raises ClusterError if a query fails, or if the deadline has passed before a query.
+    """
+    for query in queries:
+        if monotonic() > deadline:
+            raise ClusterError(f"not all queries were answered within {ALL_SECONDS:g} s", where=strip_url(url))
+        samples = _run_query(access, url, query)
+        if samples:
+            return samples
+    return []
 
 
 def _validate_url_and_matchers(url: str, matchers: str) -> None:

@@ -31,7 +31,7 @@ from kschedctl.scheduler.engine.cycle import Cycle, PreFilterOutcome, run_pre_fi
 from kschedctl.scheduler.engine.diagnosis import build_fit_error, format_pre_filter_rejection
 from kschedctl.scheduler.engine.profile import FrameworkLike
 from kschedctl.scheduler.engine.reserve import uses_claims
-from kschedctl.scheduler.framework import PluginError, Reads, does_cordon_affect_only_its_node, get_reads
+from kschedctl.scheduler.framework import PluginError, Reads, does_cordon_affect_only_its_node, get_answer_dependency
 from kschedctl.scheduler.framework.dependencies import Dependency
 from kschedctl.scheduler.registry.in_tree import IN_TREE
 from kschedctl.scheduler.scheduler import Scheduler
@@ -201,13 +201,13 @@ def _is_rejected_for_good(cycle: Cycle) -> bool:
 
     # Nodes that a PreFilter left out could come back if the PreFilter looks at more than nodes.
     for name in pre_filter.narrowed_by:
-        if get_reads(plugins[name], pre_filter.results.get(name)) is not Reads.NODES:
+        if get_answer_dependency(plugins[name], pre_filter.results.get(name)) is not Reads.NODES:
             return False
 
     # Only rejections by filters that look at all pods can go away.
     may_accept = cycle.considered.copy()
     for name, verdict in cycle.filter.verdicts.items():
-        if name in plugins and get_reads(plugins[name], pre_filter.results.get(name)) is not Reads.PODS:
+        if name in plugins and get_answer_dependency(plugins[name], pre_filter.results.get(name)) is not Reads.PODS:
             may_accept &= ~verdict.rejected
     return not may_accept.any()
 
@@ -219,7 +219,7 @@ def is_pre_filter_rejection_lasting(outcome: PreFilterOutcome, framework: Framew
     """
     for plugin in framework.plugins_at("preFilter"):
         if plugin.name == outcome.plugin:
-            return get_reads(plugin, outcome.results.get(plugin.name)) is Reads.NODES
+            return get_answer_dependency(plugin, outcome.results.get(plugin.name)) is Reads.NODES
     return False
 
 
@@ -458,7 +458,7 @@ class DrainsInTurn:
         can_share_simulation = bool(drain.initial_pods) and all(map(self._can_share_simulation, drain.initial_pods))
         if not can_share_simulation:
             return self._drain_separately(row)
-        self._latest = drain
+        self._latest = drain  # the drain that undo() undoes
         try:
             return self._try_drain(drain)
         except (_NeedsSeparateDrainError, PluginError):
@@ -494,8 +494,8 @@ class DrainsInTurn:
     def _find_pods_fitting_once_empty(self, row: Row, pending: Sequence[Position]) -> tuple[str, ...]:
         """Return the keys of the pending pods that would run on the node that was just drained if it were kept.
 
-        Pods of DaemonSets and static pods are ignored, since a removed node needs no pod. Raises KeyboardInterrupt if
-        the simulation was interrupted.
+        Pods of DaemonSets and static pods are ignored, since a removed node needs no pod. What makes the result
+        uncertain is recorded. Raises KeyboardInterrupt if the simulation was interrupted.
         """
         pods = self.view.pods.objects
         waiting = [

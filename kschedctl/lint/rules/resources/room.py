@@ -434,8 +434,8 @@ def _can_count_running_pods(facts: ClusterFacts, workload: Workload) -> bool:
 def _fits_without_replay(facts: ClusterFacts, workload: Workload, count: int) -> bool:
     """Return whether ``count`` more pods certainly fit, so that no replay is needed.
 
-    They do if only their requests restrict them, enough is free on the eligible nodes, and no room is reserved for
-    nominated pods.
+    The pods certainly fit if only their requests restrict them, enough is free on the eligible nodes, and no room is
+    reserved for nominated pods.
     """
     spec = workload.spec
     nominated_rows, _nominated_pods = facts.view.nominations

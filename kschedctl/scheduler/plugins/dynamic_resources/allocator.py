@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import NamedTuple
@@ -229,7 +230,7 @@ class Search:
         """The constraints of each claim."""
         self.results: list[list[AllocatedDevice]] = [[] for _ in claims]
         """The devices that each claim has so far."""
-        self.users: dict[DeviceId, set[int]] = {}
+        self.users: defaultdict[DeviceId, set[int]] = defaultdict(set)
         """The indices of the claims that have a device as a whole."""
         self.taken: dict[DeviceId, Quantities] = {}
         """The capacity that claims have taken of shared devices in this search."""
@@ -411,8 +412,8 @@ class Search:
         """Try the devices of `self.places` from index `start` on as the request's next device.
 
         Return True once a device leads to a complete allocation, and False if none does. A device that is equal to a
-        failed device is not tried. Raises AllocationError if an invalid pool would have to provide a device or, in some
-        versions, if the search merely comes to such a pool.
+        failed device is not tried. Raises AllocationError for the first device of an invalid pool that the request
+        could get. Some versions raise it for the first device of an invalid pool in any case.
         """
         if num_allocated == 0 and self._has_too_few_devices(position):
             return False
@@ -450,18 +451,11 @@ class Search:
 
         The request already has `num_allocated` devices, and the search for its next device begins at index
         `next_place`. If the search fails, the allocation is undone, except for mode All in versions that keep it.
-
-        Return False if the device cannot be allocated. For a request with mode All, some versions skip the device
-        instead and search on. Other versions end the search with _SearchEndedError.
         """
         self.limit.count_step()
         wants_all = position in self.all_devices
         if not self._try_allocate_device(position, pool, device):
-            if wants_all and self.unavailable_of_all is UnavailableOfAll.END_SEARCH:
-                raise _SearchEndedError
-            if wants_all and self.unavailable_of_all is UnavailableOfAll.SKIP_DEVICE:
-                return self._search_missing_devices_of_mode_all(position, num_allocated)
-            return False
+            return wants_all and self._search_past_unavailable_device(position, num_allocated)
 
         keeps_device_on_failure = wants_all and self.unavailable_of_all is not UnavailableOfAll.RELEASE_TAKEN
         found_all = False
@@ -475,13 +469,27 @@ class Search:
                 self._release_device(position, pool, device)
         return found_all
 
+    def _search_past_unavailable_device(self, position: SearchPosition, num_allocated: int) -> bool:
+        """Handle a device of a request with mode All that cannot be allocated. Return whether the search succeeds.
+
+        Some versions skip the device and search on, and other versions fail. Others raise _SearchEndedError, which ends
+        the whole search. `num_allocated` is the number of devices before this device.
+        """
+        match self.unavailable_of_all:
+            case UnavailableOfAll.END_SEARCH:
+                raise _SearchEndedError
+            case UnavailableOfAll.SKIP_DEVICE:
+                return self._search_missing_devices_of_mode_all(position, num_allocated)
+        return False
+
     def _search_missing_devices_of_mode_all(self, position: SearchPosition, num_allocated: int) -> bool:
         """Search for the devices of a request with mode All that follow the current device, and for all later requests.
 
         Return whether all devices were found. `num_allocated` is the number of devices before the current device.
-        Versions before 1.32 report a failure as an error, for which AllocationError is raised.
+        Before 1.36, the search goes on with the request's first alternative. Before 1.32, AllocationError is raised
+        if devices are missing.
         """
-        forgets_alternative = NEXT_ALTERNATIVE.at(self.features.release) is NextAlternative.FIRST  # before 1.36
+        forgets_alternative = NEXT_ALTERNATIVE.at(self.features.release) is NextAlternative.FIRST
         if forgets_alternative:
             position = position._replace(alternative=0)
         found_all = self._search_missing_devices(position, num_allocated + 1)
@@ -490,21 +498,22 @@ class Search:
         return found_all
 
     def _has_too_few_devices(self, position: SearchPosition) -> bool:
-        """Return whether the node certainly has too few candidates for the request, so that the search can be skipped.
+        """Return whether the search can be skipped, because the node certainly has too few devices for the request.
 
-        Return False if that is not certain: if one device may fill the whole request, if a pool is invalid, if devices
-        consume counters, some of which upstream does not give back, or if upstream's search might time out. Requests of
-        a single device are always searched. Raises AllocationError if a selector fails for a device, and
-        SearchTimeoutError if upstream's search would certainly time out.
+        Return False if the result of the search is uncertain. Raises AllocationError if a selector fails for a device,
+        and SearchTimeoutError if upstream's search would certainly time out.
         """
         num_requested = self._count_requested_devices(position)
-        if num_requested < 2 or self.may_consume_counters:
+        if num_requested < 2:  # the search of a single device is short
+            return False
+        # Upstream does not give back all counters, so the order of the search may change the result.
+        if self.may_consume_counters:
             return False
         num_candidates = 0
         for pool, device in self.places:
-            if pool.invalid:
+            if pool.invalid:  # the search may raise an error
                 return False
-            # A search in any order comes back to a device, so that the same device may fill the whole request
+            # A search in any order comes back to a device, so that the same device may fill the whole request.
             if self.limit.any_order and self._can_take_again(position, device):
                 return False
             is_allocatable = (
@@ -582,8 +591,8 @@ class Search:
             selectors = request.selectors
             if request.mode == ALL and not ALL_OF_CLASS.at(self.features.release):
                 selectors = tuple(selector for selector in selectors if not selector.of_class)
-            shares = self.features.uses_newer_allocator
-            is_selected = all(self.inventory.matches_selector(cel, device, shares=shares) for cel in selectors)
+            shows_sharing = self.features.uses_newer_allocator  # whether selectors see allowMultipleAllocations
+            is_selected = all(self.inventory.matches_selector(cel, device, shares=shows_sharing) for cel in selectors)
             self.selectable[key] = is_selected and self.inventory.is_on_node(device, self.row)
         return self.selectable[key]
 
@@ -635,7 +644,6 @@ class Search:
             return False
 
         # Check the capacity.
-        self.users.setdefault(device.id, set())
         if not self.has_capacity(self._get_request(position), device):
             self._undo_charge_and_constraints(position, pool, device, charged=charged)
             return False
@@ -690,7 +698,7 @@ class Search:
         return is_shared_by_admin or not self.is_in_use(position, device)
 
     def _is_already_charged(self, device: PooledDevice) -> bool:
-        """Return whether the device's counters need no charge because another share of the device has been charged.
+        """Return whether another share of the device has already been charged for the device's counters.
 
         Before 1.35, every share is charged. Before 1.37, only shares that consume capacity count as charged.
         """

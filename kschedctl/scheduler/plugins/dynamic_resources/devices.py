@@ -267,7 +267,8 @@ class Devices:
         verdict = self._verdicts[key]
         if isinstance(verdict, str):  # an error message
             device_name = self._format_device(device) if verdict.startswith(RUNTIME_ERROR) else ""
-            raise AllocationError(f"{expression.source}{device_name}: {verdict}", verdict, expression.text)
+            message = f"{expression.source}{device_name}: {verdict}"
+            raise AllocationError(message, text=verdict, expression=expression.text)
         return verdict
 
     def _format_device(self, device: PooledDevice) -> str:
@@ -369,7 +370,7 @@ class Devices:
 def _check_capacities(device: Device) -> None:
     """Raise QuantityError if a capacity is not a quantity or has a validRange.step that is not positive."""
     for name, capacity in device.capacity.items():
-        parse_quantity(str(capacity.value))
+        parse_quantity(str(capacity.value))  # raises if it is no quantity
         valid_range = capacity.request_policy.valid_range if capacity.request_policy else None
         if valid_range and valid_range.step is not None and parse_quantity(str(valid_range.step)).value() <= 0:
             raise QuantityError(f"device {device.name}, capacity {name}: validRange.step must be greater than zero")

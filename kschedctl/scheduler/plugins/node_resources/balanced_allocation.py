@@ -86,8 +86,8 @@ class NodeResourcesBalancedAllocationArgs(PluginArgs, frozen=True):
 class NodeResourcesBalancedAllocation(OwnRowPlugin[None, DemandedAmounts]):
     """Plugin that prefers nodes where the pod makes the utilization of the resources more even.
 
-    The scores are near 50 if the pod makes the balance worse, 75 if it does not change it, and near 100 if it improves
-    it.
+    A node scores near 50 if the pod makes its balance worse, 75 if the balance stays the same, and near 100 if it
+    improves.
 
     Upstream: pkg/scheduler/framework/plugins/noderesources/balanced_allocation.go (v1.36).
     """
@@ -159,7 +159,9 @@ class NodeResourcesBalancedAllocation(OwnRowPlugin[None, DemandedAmounts]):
         usage = Usage(cycle.view, cycle.view.requested, cycle.view.requests)
         requests = self._list_scored_requests(cycle.info, cycle.view)
         for resource, request in zip(self.resources, requests, strict=True):
-            class_with_selectors = devices.find_class_with_selectors(resource.name) if request else ""
+            if not request:
+                continue
+            class_with_selectors = devices.find_class_with_selectors(resource.name)
             if not class_with_selectors:
                 continue
             is_missing_on_node = usage.get_column(resource.name).allocatable[rows] == 0
