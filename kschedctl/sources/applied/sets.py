@@ -56,7 +56,7 @@ class AppliedSets:
         self._add_charts()
         self._add_fleet_bundles()
 
-    def declare_clusters(self, clusters: Iterable[Collection[str]]) -> None:
+    def add_declared_clusters(self, clusters: Iterable[Collection[str]]) -> None:
         """Add a set for each cluster that the user declares as a list of files and folders.
 
         Files that are in no set belong to all these clusters.
