@@ -512,9 +512,9 @@ class EvictionChain(Document, frozen=True):
     def outcomes_clause(self) -> str:
         """The outcomes of the evicted pods, as the end of a sentence about their eviction.
 
-        The text starts with a colon, or with a comma for a single pod: ``: 3 get another node, 2 stay Pending`` or ``,
-        which stays Pending``. It also names the pods that replacements evict, and the preemptors that lose their node
-        to replacements.
+        The text reads like ``: 3 get another node, 2 stay Pending`` or, for a single pod, like ``, which stays
+        Pending``. The text also names the pods that replacements evict, and the preemptors that lose their node to
+        replacements.
         """
         verbs_by_outcome = (
             (self.moved, ("gets another node", "get another node")),

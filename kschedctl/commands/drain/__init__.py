@@ -125,8 +125,8 @@ def drain(
 def _find_nodes_to_drain_first(cluster: Cluster, report: Drain, options: SearchOptions) -> tuple[str, ...]:
     """Find the other nodes whose unhealthy pods keep pods from being evicted.
 
-    A replay verified that this drain is safe once these nodes are drained first. Return () if it is still not safe, or
-    if no such pod is on another node.
+    A replay verified that this drain is safe once these nodes are drained first. Return () if the drain is still not
+    safe, or if no such pod is on another node.
     """
     unhealthy = {pod for blocked in report.blocked for pod in blocked.unhealthy}
     pods = (cluster.pod(*key.split("/", 1)) for key in sorted(unhealthy))

@@ -70,7 +70,8 @@ def _iter_new_workload_pods(
 ) -> Iterable[Pod]:
     """Yield new pods for a Workload, with the node labels and tolerations of their flavors.
 
-    A pod that topology-aware scheduling assigned to a host gets a node selector for that host.
+    The pods have no scheduling gates. A pod that topology-aware scheduling assigned to a host gets a node selector for
+    that host.
     """
     templates = {pod_set.name: pod_set.template for pod_set in workload.spec.pod_sets}
     namespace = workload.metadata.namespace
