@@ -401,7 +401,7 @@ def test_budget_used_up_by_the_drain() -> None:
     report = drain_given_nodes(objects, "n1", "n2")
     why = "PodDisruptionBudget d/b is used up by d/r1, evicted before and without a new node"
     assert [(blocked.pod, blocked.why) for blocked in report.blocked] == [("d/r2", why)]
-    assert report.summary().headline == f"n1, n2 cannot be drained: {why} (d/r2)"
+    assert report.summary().headline == f"n1 and n2 cannot be drained: {why} (d/r2)"
 
     # A budget that allows none from the start says how many healthy pods it needs
     objects[-1] = build_budget(0)
