@@ -67,7 +67,7 @@ RULES = (UNREADY, NEVER, NOW, OVERLAP)
 
 
 def build_drains_section(audited: AuditedCluster) -> DrainsSection:
-    """Build the section about nodes that cannot be drained now.
+    """Build the section about nodes that are not ready but have pods, and about nodes that cannot be drained now.
 
     Pods of DaemonSets and static pods stay on their node in a drain, so they do not count.
     """
@@ -132,7 +132,7 @@ def _iter_blocked_drains(evictions: Evictions) -> Iterator[BlockedDrains]:
 
 
 def _find_pods_with_possible_denial(evictions: Evictions) -> list[Position]:
-    """Return the positions of the pods on nodes whose eviction a budget may deny.
+    """Return the positions of the placed pods that a budget may protect from eviction.
 
     Such a pod is selected by a budget that allows no disruption now, or by several budgets.
     """

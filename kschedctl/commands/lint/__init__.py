@@ -93,8 +93,8 @@ def lint(
     destination = Destination(namespace, declared_clusters=[], named_files=named_files)
     context = build_context(manifests, described_cluster, gates, destination, instance_types)
     rules = choose_rules(select, ignore, RuleProfile(profile))
-    condensed = not select and profile != RuleProfile.ALL
-    reporting = replace(REPORT_EVERYTHING, min_severity=Severity(severity), condensed=condensed)
+    is_condensed = not select and profile != RuleProfile.ALL
+    reporting = replace(REPORT_EVERYTHING, min_severity=Severity(severity), condensed=is_condensed)
     return build_report(context, rules, find_all_problems(context, rules), reporting)
 
 

@@ -205,7 +205,7 @@ def add_room_plan(
     if report.verdict != UNSCHEDULABLE or has_moving_fix or not criteria.considers(FixKind.MOVE_POD, "operator"):
         return report
     on_planned = progress.begin("trying moves", 0)
-    on_planned(0)
+    on_planned(0)  # shows the progress at once
     cluster, keys = collect_pods_needing_room([target])
     is_same_cluster = cluster is target.scheduler.cluster
     scheduler = target.scheduler if is_same_cluster else Scheduler(cluster, target.scheduler.call_extender)
