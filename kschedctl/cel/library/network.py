@@ -254,7 +254,7 @@ def _escape_path(text: str) -> str:
     return text if _IN_PATH.fullmatch(text) else quote(unquote(text), safe=_SAFE_IN_PATH)
 
 
-def to_url(text: str) -> Opaque:
+def parse_cel_url(text: str) -> Opaque:
     """Parse a URL into a value for expressions. Raises CelError if it is invalid."""
     try:
         return Opaque("kubernetes.URL", parse_url(text))
@@ -275,7 +275,7 @@ def parse_query(value: Opaque) -> Map:
 
 
 _URL_FUNCTIONS: Mapping[str, Callable[..., Value]] = {
-    "url(string) kubernetes.URL": to_url,
+    "url(string) kubernetes.URL": parse_cel_url,
     "isURL(string) bool": build_validity_predicate(parse_request_url),
     "{kubernetes.URL}.getScheme() string": lambda value: value.wrapped.scheme,
     "{kubernetes.URL}.getHost() string": lambda value: value.wrapped.host,

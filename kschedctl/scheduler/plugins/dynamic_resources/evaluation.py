@@ -188,7 +188,7 @@ class Evaluation:
 
     @cached_property
     def has_alternatives(self) -> bool:
-        """True if some request of the pod's claims has a prioritised list of alternatives."""
+        """True if some request of the pod's claims has a prioritized list of alternatives."""
         return any(request.exactly is None for claim in self.claims.all for request in claim.spec.devices.requests)
 
     def _score_node(self, row: int) -> int:
