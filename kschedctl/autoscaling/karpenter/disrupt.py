@@ -499,7 +499,9 @@ def _drop_expensive_shared_types(removal: PlannedRemoval) -> bool:
     all its types. Return whether every replacement still has an instance type.
     """
     for offer in removal.replacements:
-        if offer.keep_cheaper_types(_compute_cheapest_same_type_price(offer, removal.candidates)):
+        max_price = _compute_cheapest_same_type_price(offer, removal.candidates)
+        min_values_error = offer.keep_cheaper_types(max_price)
+        if min_values_error:
             offer.truncate_types(0)
     return _has_type_for_each_replacement(removal)
 

@@ -61,7 +61,7 @@ from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, 
 from kschedctl.replay.terminating_pods import find_down_nodes
 from kschedctl.replay.unknown import build_unknown_fields, find_simulation_unknowns, merge_unknown_kinds
 from kschedctl.replay.volumes import find_pinned_volumes
-from kschedctl.reports.placements import UnplacedPods, select_displaced_pods
+from kschedctl.reports.placements import UnplacedPods, explain_pinned_pods, select_displaced_pods
 from kschedctl.reports.unknown import ClusterBasis
 from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom, SearchOptions
@@ -271,7 +271,7 @@ def _drain_once(shared: _CordonedNodes, seed: int, progress: Progress = NO_PROGR
             unplaced,
             {},
             displaced_from=frozenset(shared.nodes),
-            causes={volume.pod: volume.cause for volume in pinned},
+            causes=explain_pinned_pods(pinned),
         ),
         in_no_order=always_unplaced,
         blocked=blocked,

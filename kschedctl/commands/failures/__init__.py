@@ -71,7 +71,7 @@ from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, 
 from kschedctl.replay.unknown import find_simulation_unknowns, merge_unknown_kinds
 from kschedctl.replay.volumes import find_pinned_volumes
 from kschedctl.reports.not_created import NotCreated
-from kschedctl.reports.placements import list_unplaced_evicted_pods
+from kschedctl.reports.placements import explain_pinned_pods, list_unplaced_evicted_pods
 from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom, SearchOptions
 from kschedctl.scheduler.scheduler import Scheduler
@@ -391,7 +391,7 @@ def _replay_loss(shared: SharedCluster, loss: Loss) -> Failure:
     lost_victims = [victim for victim in list_lost_victims(simulation) if victim not in lost_keys]
     unplaced = [outcome.position for outcome in outcomes if outcome.row < 0]
     pinned = find_pinned_volumes(view, np.flatnonzero(is_lost_node), [*unplaced, *lost])
-    causes = {volume.pod: volume.cause for volume in pinned}
+    causes = explain_pinned_pods(pinned)
     reasons = group_unplaced_pods(simulation, outcomes, {}, displaced_from=frozenset(loss.nodes), causes=causes)
     ending = find_positions(is_on_lost_node & ~is_recreated & ~is_bare)
     return Failure(

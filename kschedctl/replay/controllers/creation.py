@@ -233,7 +233,8 @@ def _bind_claim(claim: PersistentVolumeClaim, volume: PersistentVolume) -> Persi
 def find_default_storage_class(classes: Sequence[StorageClass]) -> str | None:
     """Return the name of the default StorageClass for claims, or None if no class is marked as default.
 
-    If several classes are marked, the newest one is the default. Among equally new classes, it is the first by name.
+    If several classes are marked, the newest one is the default. Among equally new classes, the first by name is the
+    default.
     """
     created_by_name = {
         storage_class.metadata.name: storage_class.metadata.creation_timestamp or ""

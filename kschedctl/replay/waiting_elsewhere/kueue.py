@@ -400,7 +400,7 @@ class WaitingQueues:
 
     @cached_property
     def _placements(self) -> dict[str, PodPlacement]:
-        """The placements of the pods of Workloads that get quota. It is empty without an outlook."""
+        """The placements of the pods of Workloads that get quota, by the Workload's key, or {} without an outlook."""
         if self.outlook is None:
             return {}
         jobs = {

@@ -123,8 +123,8 @@ def build_started_pods(
 def find_workload_pods(cluster: Cluster, workload: KueueWorkload, job: Owner | None) -> list[Pod]:
     """Return the existing pods of a Workload.
 
-    These are the pods that own the Workload, as the pods of a plain pod group do. If no pod owns it, these are the pods
-    of its job, or [] if the job is unknown.
+    These are the pods that own the Workload, as the pods of a plain pod group do. If no pod owns the Workload, the pods
+    of its job are returned, or [] if the job is unknown.
     """
     owner_names = [reference.name for reference in workload.metadata.owner_references if reference.kind == "Pod"]
     candidates = (cluster.pod(workload.metadata.namespace, name) for name in owner_names)
