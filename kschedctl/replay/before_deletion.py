@@ -419,7 +419,7 @@ def _is_rejected_for_volumes(simulation: Simulation, position: Position) -> bool
     a gang, for a pod that no profile serves, and if a plugin fails.
     """
     framework = simulation.find_framework(position)
-    info = simulation.arriving(position)
+    info = simulation.build_arriving_info(position)
     is_gang_member = simulation.gangs.find_group_key(position) is not None
     if framework is None or is_gang_member or info.spec.resource_claims:
         return False

@@ -13,7 +13,7 @@ from kschedctl.reports.columns import Column
 from kschedctl.reports.document import Document
 from kschedctl.reports.report import GateProblem, with_pod_count
 from kschedctl.reports.summary import ShortPods
-from kschedctl.text.counts import agreeing, counted, first_few
+from kschedctl.text.counts import agreeing, counted, first_few, join_first_few
 from kschedctl.text.printable import rewrite_fit_error
 
 
@@ -395,8 +395,9 @@ def describe_data_on_nodes(volumes: Iterable[PinnedVolume]) -> tuple[str, ...]:
         return ()
     nodes = tuple(dict.fromkeys(node for volume in local.values() for node in volume.nodes))
     of_volumes = f"of local {agreeing(len(local), 'volume', 'volumes')}"
-    names = first_few([f"{volume.volume} ({volume.pod})" for volume in local.values()])
-    return (f"the data {of_volumes} {names} is lost if {first_few(nodes)} {agreeing(len(nodes), 'is', 'are')} deleted",)
+    names = join_first_few([f"{volume.volume} ({volume.pod})" for volume in local.values()])
+    condition = f"{nodes[0]} is deleted" if len(nodes) == 1 else f"their nodes ({first_few(nodes)}) are deleted"
+    return (f"the data {of_volumes} {names} is lost if {condition}",)
 
 
 class JobFailureReason(StrEnum):

@@ -101,8 +101,8 @@ def describe_preemption(explanation: Explanation) -> str:
     if preemption.candidates:
         return f"makes room on {counted(len(preemption.candidates), 'node')}"
     other_reasons = {reason: nodes for reason, nodes in preemption.unhelpful.items() if reason != NOT_HELPFUL}
-    reasons = ", ".join(f"{reason} on {counted(nodes, 'node')}" for reason, nodes in other_reasons.items())
-    return f"does not help: {reasons}" if reasons else ""
+    reasons = "; ".join(f"{counted(nodes, 'node')}: {reason}" for reason, nodes in other_reasons.items())
+    return f"does not help ({reasons})" if reasons else ""
 
 
 def _build_starving_pods(
