@@ -3,9 +3,10 @@
 Fixes that give up a guarantee or lose something are chosen only if no other fix helps any more.
 
 The fixes to choose from are the smallest fixes of each group of similar waiting pods. Changes that the author makes are
-made for the whole group. The effect of a fix is simulated: all pending pods pass the queue of the changed cluster. A
-fix is not simulated again if it cleared fewer pods before than another clears now, since it is assumed to clear no more
-pods after other fixes than alone (lazy greedy choice: Minoux, 1978).
+made for the whole group. The effect of a fix is simulated: it is applied to the settled cluster, in which the pods
+that need no fix have their nodes, and all pods that still wait pass the queue. A fix is not simulated again if it
+cleared fewer pods before than another clears now, since it is assumed to clear no more pods after other fixes than
+alone (lazy greedy choice: Minoux, 1978).
 """
 
 from __future__ import annotations
@@ -149,6 +150,7 @@ class GreedyChoice:
     """A greedy choice among proposals, and its state."""
 
     cluster: Cluster
+    """The settled cluster without any proposal, in which the fixes were found."""
     proposals: list[Proposal]
     settled: SettledCluster
     """The settled cluster with the chosen proposals applied."""
@@ -461,7 +463,7 @@ def find_remedies_of_many(
     other_waiting_pods = frozenset(initial.waiting).difference(keys)
     proposals = merge_group_proposals(searched_groups)
     choice = GreedyChoice(
-        cluster,
+        initial.cluster,
         proposals,
         settled=initial,
         advance=advance,
@@ -496,7 +498,7 @@ def find_remedies_of_many(
                 chosen.proposal,
                 placed.intersection(chosen.cleared),
                 other_waiting_pods,
-                cluster,
+                initial.cluster,
                 choice.rollouts.replay(chosen.proposal.fix.trial),
                 manifest=manifests.get(chosen.proposal.pods[0].key),
             )
