@@ -217,21 +217,32 @@ class _AdmissionRun:
 
         meta = request.obj.setdefault("metadata", {})
         request.name = meta.get("name") or meta.get("generateName") or ""
-        own_namespace = meta.get("namespace")
+        self._set_defaults()
+        self._set_namespace(meta)
+        if resource_quota.BETA_CLASS_ANNOTATION in request.annotations and request.kind == "PersistentVolumeClaim":
+            message = 'deprecated since v1.8; use "storageClassName" attribute instead'
+            self.warnings.append(f"metadata.annotations[{resource_quota.BETA_CLASS_ANNOTATION}]: {message}")
+
+    def _set_defaults(self) -> None:
+        """Set the object's defaults in place. Raises NotAdmittedError if an amount cannot be decoded."""
+        request = self.request
         try:
             defaults.set_defaults(request)
         except QuantityError as error:
             version = request.obj.get("apiVersion", "v1")
             message = f'{request.kind} in version "{version}" cannot be handled as a {request.kind}'
             raise NotAdmittedError(BAD, f"{message}: {error.what}") from None
-        # The request decides the namespace
-        if own_namespace and own_namespace != request.namespace:
+
+    def _set_namespace(self, metadata: Writable) -> None:
+        """Set the namespace in the object's metadata to that of the request.
+
+        Raises NotAdmittedError if the object has a different namespace.
+        """
+        own_namespace = metadata.get("namespace")
+        if own_namespace and own_namespace != self.request.namespace:
             message = "the namespace of the provided object does not match the namespace sent on the request"
             raise NotAdmittedError(BAD, message)
-        meta["namespace"] = request.namespace
-        if resource_quota.BETA_CLASS_ANNOTATION in request.annotations and request.kind == "PersistentVolumeClaim":
-            message = 'deprecated since v1.8; use "storageClassName" attribute instead'
-            self.warnings.append(f"metadata.annotations[{resource_quota.BETA_CLASS_ANNOTATION}]: {message}")
+        metadata["namespace"] = self.request.namespace
 
     def _drop_unknown_fields(self) -> None:
         """Remove the object's unknown fields in place, and add a warning about each."""

@@ -23,13 +23,20 @@ PREEMPTS = "PreemptLowerPriority"
 def set_priority(request: AdmissionRequest) -> None:
     """Run the Priority plugin: set the priority and preemption policy of a pod, or the priority of a PodGroup.
 
-    A pod that names no class gets the global default class, and the request records this change. Raises
-    NotAdmittedError if the class does not exist, or if the object's own values differ from those of its class.
+    Raises NotAdmittedError if the class does not exist, or if the object's own values differ from those of its class.
     """
-    if request.kind == "PodGroup" and str(request.obj.get("apiVersion", "")).startswith(GROUPS):
+    if request.is_pod:
+        _set_pod_priority(request)
+    elif request.kind == "PodGroup" and str(request.obj.get("apiVersion", "")).startswith(GROUPS):
         _set_group_priority(request)
-    if not request.is_pod:
-        return
+
+
+def _set_pod_priority(request: AdmissionRequest) -> None:
+    """Set the priority, the preemption policy and, by default, the PriorityClass of a pod.
+
+    A pod that names no class gets the global default class, and the request records this change. Raises
+    NotAdmittedError if the class does not exist, or if the pod's own values differ from those of its class.
+    """
     spec = request.spec
     priority_class = _find_priority_class(request)
     priority, policy = 0, PREEMPTS
@@ -40,6 +47,8 @@ def set_priority(request: AdmissionRequest) -> None:
             request.changed.append(f"priorityClassName {name} by PriorityClass {name}")
         priority = priority_class.value
         policy = priority_class.preemption_policy or PREEMPTS
+
+    # The pod's own values have to be those of its class
     pod_priority, pod_policy = spec.get("priority"), spec.get("preemptionPolicy")
     explanation = "priority admission controller computed {} from the given PriorityClass name"
     if pod_priority is not None and pod_priority != priority:

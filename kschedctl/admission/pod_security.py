@@ -595,7 +595,8 @@ def get_warn_standard(labels: Mapping[str, str]) -> Standard:
         return Standard(level if level in LEVELS else LEVELS[0], _get_standard_version(labels, "warn"))
     if enforce not in LEVELS[1:]:  # the first level, privileged, is never violated
         return Standard()
-    return Standard(enforce, _get_standard_version(labels, "warn" if f"{LABEL}warn-version" in labels else "enforce"))
+    has_warn_version = f"{LABEL}warn-version" in labels
+    return Standard(enforce, _get_standard_version(labels, "warn" if has_warn_version else "enforce"))
 
 
 def _get_standard_version(labels: Mapping[str, str], mode: str) -> str:

@@ -92,9 +92,10 @@ def count_admissible_objects(request: AdmissionRequest, max_count: int) -> int:
         """Return whether one more object would exceed the quota after ``count`` objects."""
         return bool(describe_quota_excess(_charge_quota(quota, usage, count), usage))
 
-    for quota in matching:  # usually there is room for all objects
-        if max_count and is_exceeded_after(quota, max_count - 1):
-            # the smallest count after which there is no room for one more
+    for quota in matching:
+        has_room_for_all = max_count == 0 or not is_exceeded_after(quota, max_count - 1)
+        if not has_room_for_all:
+            # The smallest count after which there is no room for one more
             max_count = bisect_left(range(max_count), True, key=partial(is_exceeded_after, quota))
     return max_count
 

@@ -54,6 +54,10 @@ class ApiVersion(NamedTuple):
         """Return whether a minor version of Kubernetes no longer has the API version."""
         return self.removed is not None and minor >= self.removed
 
+    def is_deprecated_in(self, minor: int) -> bool:
+        """Return whether a minor version of Kubernetes has deprecated the API version, or removed it afterwards."""
+        return self.deprecated is not None and minor >= self.deprecated
+
     def describe_lifecycle(self, minor: int = VERIFIED_MINOR) -> str:
         """Return a clause such as "was removed in 1.25" or "is deprecated since 1.24" for a minor version.
 
@@ -61,7 +65,7 @@ class ApiVersion(NamedTuple):
         """
         if self.is_removed_in(minor):
             return f"was removed in 1.{self.removed}"
-        if self.deprecated is None or minor < self.deprecated:
+        if not self.is_deprecated_in(minor):
             return ""
         removal = f" and removed in 1.{self.removed}" if self.removed else ""
         return f"is deprecated since 1.{self.deprecated}{removal}"

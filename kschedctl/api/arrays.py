@@ -34,7 +34,7 @@ def find_positions(mask: Bools) -> list[Position]:
 
 
 def find_distinct(indexes: Ints | Rows, count: int) -> Rows:
-    """Return the distinct indexes in ascending order. All of them are less than `count`.
+    """Return the distinct indexes in ascending order. All indexes are less than `count`.
 
     This is faster than np.unique, which sorts or hashes the indexes and imports numpy.ma.
 

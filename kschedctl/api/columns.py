@@ -121,7 +121,7 @@ def intern_texts(values: Iterable[str]) -> InternedTexts:
 def build_time_column(values: Sequence[str]) -> TextColumn:
     """Build a column of timestamps. If one of the strings is not in the API's format, build a column of strings.
 
-    Timestamps before 1970 also make it a column of strings. Empty strings stay empty.
+    Timestamps before 1970 are also kept as strings. Empty strings stay empty.
 
     >>> column = build_time_column(["2026-01-31T12:00:00Z", ""])
     >>> column.texts()
@@ -165,6 +165,7 @@ def build_uid_column(values: Sequence[str]) -> TextColumn:
     >>> build_uid_column(["d874b460-08fe-4508-a8ae-be43adb0d7b7"]).text_of(0)
     'd874b460-08fe-4508-a8ae-be43adb0d7b7'
     """
+    # In a UidColumn, NO_UID stands for "", so a pod cannot have it.
     if not _do_all_lines_match(_UIDS, values) or NO_UID in values:
         return intern_texts(values)
     return UidColumn(bytes.fromhex("".join([value or NO_UID for value in values]).replace("-", "")))

@@ -65,7 +65,7 @@ class ApiServerInstance(msgspec.Struct, frozen=True, rename="camel"):
         settings = []
         if self.enabled_optional_plugins:
             settings.append(f"admission plugins {', '.join(self.enabled_optional_plugins)} ({self.told_by})")
-        if self.where:
+        if self.where:  # the flags of a kube-apiserver were read
             seconds = (
                 f"not-ready tolerated for {self.not_ready_seconds} s, unreachable for {self.unreachable_seconds} s"
             )
@@ -120,7 +120,8 @@ def anonymize_api_server(instance: ApiServerInstance) -> ApiServerInstance:
 def _build_api_server_instance(where: str, words: tuple[str, ...]) -> ApiServerInstance:
     """Build an instance from the relevant flags in the command line of a kube-apiserver.
 
-    At most MOST_PLUGINS values of a flag are kept. ``where`` describes the place of the command line.
+    Each time a flag occurs, at most MOST_PLUGINS of its values are kept. ``where`` describes the place of the command
+    line.
     """
     values_by_flag: dict[str, list[str]] = {}
     for name, value in iter_flags(words):
@@ -315,7 +316,7 @@ def may_run(document: JsonObject, program: str) -> bool:
 
 
 def _list_containers(spec: JsonObject) -> Iterable[object]:
-    """Return the containers of a pod spec. The result is empty if they are not a list."""
+    """Return the containers of a pod spec. The result is empty if the containers are not a list."""
     containers = spec.get("containers")
     return containers if isinstance(containers, list) else ()
 

@@ -104,7 +104,7 @@ def _strip_state(status: ContainerStatus) -> ContainerStatus:
 
 
 def _select_notable_statuses(statuses: Statuses) -> Statuses:
-    """Return the notable statuses, reduced to name, restart count and state."""
+    """Return the statuses of containers that restarted or have a state, reduced to name, restart count and state."""
     return tuple(
         [
             ContainerStatus(status.name, status.restart_count, status.state)

@@ -25,16 +25,16 @@ _STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]")
 _ERROR = re.compile(r"(.*?)(?: - at `\$(.*)`)?", re.DOTALL)
 _RECEIVED_TYPE = re.compile(r"got `(\w+)`")
 _lock = RLock()  # reentrant, because __post_init__ of a struct may decode another struct
-_json: dict[object, msgspec.json.Decoder[Any]] = {}
+_json_decoders: dict[object, msgspec.json.Decoder[Any]] = {}
 _msgpack_decoders: dict[object, msgspec.msgpack.Decoder[Any]] = {}
 
 
 def get_json_decoder(into: type[T]) -> msgspec.json.Decoder[T]:
     """Return the JSON decoder for a type. It is built at the first call and then shared by all threads."""
-    if into not in _json:
-        with _lock:
-            _json.setdefault(into, msgspec.json.Decoder(into))
-    return _json[into]
+    if into not in _json_decoders:
+        with _lock:  # another thread may have built it meanwhile, so `setdefault`
+            _json_decoders.setdefault(into, msgspec.json.Decoder(into))
+    return _json_decoders[into]
 
 
 def get_msgpack_decoder(into: type[T]) -> msgspec.msgpack.Decoder[T]:
@@ -97,9 +97,10 @@ def locate_mismatch(document: object, error: msgspec.ValidationError) -> TypeMis
     steps = [name or index for name, index in _STEP.findall(text)]
     received = _RECEIVED_TYPE.search(message)
     path = _find_path_to_type(document, steps, received[1]) if received else None
-    if path is None:
+    if path is None:  # no key is known, so the path ends at the map
         before_map = steps[: steps.index(_ANY_KEY)] if _ANY_KEY in steps else steps
         return TypeMismatch(message, tuple(int(step) if step.isdecimal() else step for step in before_map), text)
+    # Show the found keys in the text, too
     for step, key in zip(steps, path, strict=True):
         if step == _ANY_KEY:
             text = text.replace("[...]", f"[{key}]", 1)
@@ -189,5 +190,5 @@ def _iter_unknown_fields_of_annotated(
 
 @lru_cache(maxsize=64)
 def _get_type_info(into: type) -> inspect.Type:
-    """Return msgspec's description of a type. It is cached, since building it is slow."""
+    """Return msgspec's description of a type. The description is cached, since building it is slow."""
     return inspect.type_info(into)

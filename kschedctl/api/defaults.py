@@ -73,7 +73,7 @@ def apply_pod_spec_defaults(spec: PodSpec) -> PodSpec:
 
 
 def apply_node_defaults(node: Node) -> Node:
-    """Return the node. If it has no allocatable resources, its capacity is used."""
+    """Return the node, with its capacity as its allocatable resources if it has none."""
     if node.status.allocatable or not node.status.capacity:
         return node
     return replace(node, status=replace(node.status, allocatable=node.status.capacity))
@@ -98,7 +98,8 @@ def _apply_pod_level_resource_defaults(pod: Pod, resources: ResourceRequirements
     """Return the pod-level resources with missing limits and requests filled in.
 
     Limits for huge pages default to the containers' limits unless the pod requests them. If there are limits, requests
-    for cpu and memory default to the containers' requests, and all other requests default to the limits.
+    for cpu and memory default to the containers' requests. All other missing requests default to the limits, except for
+    resources that cannot be set at pod level.
     """
     limits: Resources = dict(resources.limits)
     for name, limit in aggregate_container_limits(pod.spec.containers, pod.spec.init_containers).items():
@@ -198,7 +199,7 @@ def _merge_label_keys_into_terms(affinity: PodAffinity | None, labels: dict[str,
 
 
 def _merge_label_keys_into_term(term: PodAffinityTerm, labels: dict[str, str]) -> PodAffinityTerm:
-    """Add the selectors for label keys to an affinity term."""
+    """Return an affinity term with requirements for its matchLabelKeys and mismatchLabelKeys added to its selector."""
     selector = _add_label_requirements(term.label_selector, term.match_label_keys, "In", labels)
     selector = _add_label_requirements(selector, term.mismatch_label_keys, "NotIn", labels)
     return replace(term, label_selector=selector)

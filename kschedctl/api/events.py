@@ -56,8 +56,8 @@ def is_kubelet_rejection(reason: str) -> bool:
 def is_irrelevant_object(obj: Struct) -> bool:
     """Return whether nothing reads the object.
 
-    This is the case if the object has no name, is an event that is neither about scheduling nor about a kubelet that
-    rejects a pod, or is the heartbeat Lease of a node.
+    Nothing reads objects without a name, and the heartbeat Leases of nodes. Events are read only if they are about
+    scheduling or a kubelet's rejection of a pod.
     """
     if not obj.metadata.name:  # type: ignore[attr-defined]
         return True
@@ -95,12 +95,18 @@ def count_occurrences(event: Event) -> int:
 
 
 def get_reporter(event: Event) -> str:
-    """Return the component that wrote the event. For a scheduler, it is the name in the pods' schedulerName."""
+    """Return the component that wrote the event.
+
+    A scheduler reports under the name that pods state as schedulerName.
+    """
     return event.reporting_component or event.source.component
 
 
 def parse_scheduled_event(event: Event) -> tuple[str, str, str] | None:
-    """Return the namespace, name and node of a pod from its Scheduled event, or None for another event."""
+    """Return the namespace, name and node of a pod from its Scheduled event.
+
+    Return None for any other event, and for a message in an unknown form.
+    """
     if event.reason != SCHEDULED or (event.involved_object.kind or "Pod") != "Pod":
         return None
     match = _ASSIGNED.fullmatch(event.message.strip())

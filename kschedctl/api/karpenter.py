@@ -219,8 +219,8 @@ class NodeClass(Struct, frozen=True):
         """The reason why the NodeClass is not ready: the messages of its failed conditions, joined by "; ".
 
         The message of the condition Ready is left out if another condition failed. The reason or the type of a
-        condition stands in for an empty message. The text is "" if the NodeClass is ready, or if it is unknown whether
-        it is.
+        condition stands in for an empty message. The text is "" if the NodeClass is ready, or if its readiness is
+        unknown.
         """
         failed_conditions = [condition for condition in self.status.conditions if condition.status == "False"]
         if not any(condition.type == "Ready" for condition in failed_conditions):

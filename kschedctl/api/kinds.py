@@ -69,8 +69,8 @@ class ApiKind(NamedTuple):
     def event_resource(self) -> str:
         """The name under which scheduler plugins register for events of the kind.
 
-        It is the kind in the core group, ``group/kind`` in another group of Kubernetes, and ``plural.version.group``
-        for a custom resource.
+        A kind of the core group is named by itself, a kind of another group of Kubernetes by ``group/kind``, and a
+        custom resource by ``plural.version.group``.
         """
         group, _, version = self.versions[0].rpartition("/")
         if is_custom_api(self.versions[0]):

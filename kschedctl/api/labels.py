@@ -143,7 +143,10 @@ def build_selector(requirements: Iterable[Requirement]) -> Selector:
 
 
 def build_requirement(key: str, operator: str, values: Sequence[str] | None = (), path: str = "") -> Requirement:
-    """Build a requirement, whose ``path`` is used in errors. Raises SelectorError if it is invalid."""
+    """Build a requirement. Raises SelectorError if the requirement is invalid.
+
+    ``path`` is the field path of the requirement, which error messages contain.
+    """
     if errors := validate_requirement(key, operator, values, path):
         raise SelectorError(format_aggregate(errors))
     return Requirement(key, operator, tuple(values or ()))
@@ -314,7 +317,7 @@ class _Parser:
         return self.tokens[self.position - 1]
 
     def parse(self) -> list[Requirement]:
-        """Parse the whole selector into its requirements. Raises SelectorError if it is malformed."""
+        """Parse the whole selector into its requirements. Raises SelectorError if the selector is malformed."""
         requirements: list[Requirement] = []
         if self.token and not self.starts_requirement():
             raise SelectorError(f"found '{self.token}', expected: !, identifier, or 'end of string'")
@@ -339,7 +342,7 @@ class _Parser:
     def parse_requirement(self) -> Requirement:
         """Parse a requirement such as ``a``, ``!a``, ``a=b`` or ``a in (b, c)``.
 
-        Raises SelectorError if it is malformed.
+        Raises SelectorError if the requirement is malformed.
         """
         is_negated = self.token == "!"
         if is_negated:
@@ -374,7 +377,7 @@ class _Parser:
     def parse_values(self) -> set[str]:
         """Parse a list of values in parentheses, in which a value may be empty.
 
-        Raises SelectorError if it is malformed.
+        Raises SelectorError if the list is malformed.
         """
         opening = self.next()
         if opening != "(":

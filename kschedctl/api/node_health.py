@@ -39,7 +39,7 @@ _HEALTH_BY_STATUS = {
 def get_node_health(node: Node) -> NodeHealth:
     """Return the health of a node by its condition Ready or, if it has none, by its taints.
 
-    A node with neither is ready.
+    A node without the condition and the taints is ready. An unknown status counts as unreachable.
     """
     for condition in node.status.conditions:
         if condition.type == "Ready":

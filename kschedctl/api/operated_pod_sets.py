@@ -71,7 +71,7 @@ NO_POD_SETS = OperatedPodSets()
 def read_pod_sets(spec: JsonObject, annotations: Mapping[str, str]) -> OperatedPodSets:
     """Read the pod sets of a custom resource from its specification and annotations.
 
-    If they cannot be read, the result contains the problem instead.
+    If the pod sets cannot be read, the result contains the problem instead.
 
     >>> worker = {"replicas": 4, "template": {}}
     >>> [(s.name, s.count) for s in read_pod_sets({"pytorchReplicaSpecs": {"Worker": worker}}, {}).pod_sets]
@@ -127,7 +127,8 @@ def _iter_training_pod_sets(replica_specs: JsonObject, roles: tuple[str, ...]) -
 def _iter_job_set_pod_sets(spec: JsonObject) -> Iterator[OperatedPodSet]:
     """Yield a pod set for each replicated job of a JobSet.
 
-    It counts the pods of all replicas that run at the same time: the parallelism of a Job, but at most its completions.
+    A pod set counts the pods that run at the same time. Each replica runs as many as the parallelism of its Job, but at
+    most its completions.
     """
     for replicated_job in objects_at(spec, "replicatedJobs"):
         job = object_at(replicated_job, "template", "spec")

@@ -114,8 +114,8 @@ class CustomResource(OperatorResource, frozen=True):
 def may_create_pods(document: JsonObject) -> bool:
     """Return whether the document looks like a custom resource whose operator creates pods.
 
-    Its API group is not Kubernetes' own, and its specification contains a number of replicas or a pod template. Known
-    kinds that create no pods, installers and machines do not count.
+    Such a resource has an API group that is not Kubernetes' own, and its specification contains a number of replicas or
+    a pod template. Known kinds that create no pods, installers and machines do not count.
 
     >>> kafka = {"apiVersion": "example.com/v1", "kind": "Db", "spec": {"replicas": 3}}
     >>> may_create_pods(kafka), may_create_pods({**kafka, "kind": "KafkaTopic"}), may_create_pods({"kind": "Pod"})
@@ -182,9 +182,9 @@ def count_requested_pods(spec: JsonObject) -> int | None:
 def _count_pods_of_nested_object(part: JsonObject, fields: tuple[str, ...]) -> int | None:
     """Count the pods that an object in a custom resource's specification and its nested objects ask for.
 
-    The object's own count is the first number among `fields`. It multiplies the counts of nested objects if the object
-    has a template. Otherwise, all counts are added up. Returns None if neither the object nor a nested one states a
-    number.
+    The object's own count is the first number among `fields`. This count multiplies the counts of nested objects if the
+    object has a template. Otherwise, all counts are added up. Returns None if neither the object nor a nested one
+    states a number.
     """
     stated_counts = [_as_count(part.get(field)) for field in fields]
     own_count = next((count for count in stated_counts if count is not None), None)
@@ -262,5 +262,5 @@ def _iter_conditions(status: JsonObject) -> Iterator[Condition]:
     """Yield the conditions in a custom resource's status. Values that are not strings become ""."""
     for condition in array_at(status, "conditions"):
         if isinstance(condition, Mapping):
-            texts = (condition.get(field) for field in ("type", "status", "reason", "message"))
-            yield Condition(*(text if isinstance(text, str) else "" for text in texts))
+            values = {field: condition.get(field) for field in ("type", "status", "reason", "message")}
+            yield Condition(**{field: value if isinstance(value, str) else "" for field, value in values.items()})

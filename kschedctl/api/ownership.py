@@ -39,7 +39,10 @@ class Owner(NamedTuple):
 
     @classmethod
     def parse(cls, title: str) -> Owner:
-        """Return the owner that ``str`` turned into this title. The namespace is empty for ``Node w1``."""
+        """Parse the title of an owner, such as ``Pod shop/web``, which is the owner's ``str``.
+
+        The namespace is "" if the title has none, as in ``Node w1``.
+        """
         kind, _, key = title.partition(" ")
         namespace, _, name = key.rpartition("/")
         return cls(kind, namespace, name)

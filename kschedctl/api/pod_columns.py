@@ -81,6 +81,7 @@ class PodTextColumns(NamedTuple):
     @classmethod
     def from_lists(cls, texts: Sequence[Sequence[str]]) -> PodTextColumns:
         """Build the columns from one list per field of PodTexts."""
+        # For the UID, the node, three and then one more time, and the other texts
         builders = (build_uid_column, intern_texts, *[build_time_column] * 3, *[intern_texts] * 4)
         columns: Any = [build(column) for build, column in zip(builders, texts, strict=True)]
         return cls(*columns)

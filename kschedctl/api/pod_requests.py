@@ -67,8 +67,8 @@ def compute_pod_requests(
     """Compute the requests of a pod: the larger of its needs during startup and while running.
 
     Depending on the options, pod-level requests replace those of the containers, and the overhead is added.
-    ``from_devices`` has the node resources that the devices of each claim provide. By default, they are read from the
-    pod's status. Raises QuantityError for a quantity that cannot be parsed.
+    ``from_devices`` has the node resources that the devices of each claim provide. By default, these resources are read
+    from the pod's status. Raises QuantityError for a quantity that cannot be parsed.
     """
     requests = aggregate_container_requests(pod, options, from_devices)
     resources = pod.spec.resources
@@ -89,8 +89,8 @@ def aggregate_container_requests(
 ) -> Quantities:
     """Compute the requests of all containers: their sum while running, or the peak during initialization if higher.
 
-    ``from_devices`` has the node resources that the devices of each claim provide. By default, they are read from the
-    pod's status.
+    ``from_devices`` has the node resources that the devices of each claim provide. By default, these resources are read
+    from the pod's status.
     """
     device_resources = _read_device_resources(pod, options) if from_devices is None else from_devices
     if options.sums_before_comparing:
@@ -103,7 +103,7 @@ def aggregate_container_requests(
         container_statuses = statuses if is_sidecar(container) else {}
         requests = _compute_container_requests(pod, container, container_statuses, options)
         init_containers.append((is_sidecar(container), requests))
-    return _add_all(device_resources, _compute_peak_amounts(containers, init_containers))
+    return _add_device_resources(device_resources, _compute_peak_amounts(containers, init_containers))
 
 
 def _compute_largest_requests(
@@ -118,16 +118,19 @@ def _compute_largest_requests(
     infeasible = _is_resize_infeasible(pod)
     largest: Quantities = {}
     if not infeasible:
-        largest = _add_all(device_resources, _compute_peak_requests(pod, options, _select_desired_requests))
+        desired = _compute_peak_requests(pod, options, _select_desired_requests)
+        largest = _add_device_resources(device_resources, desired)
     if options.pod_level_resize and status.allocated_resources and status.resources and status.resources.requests:
-        _raise_to(largest, parse_quantities(status.allocated_resources))
-        _raise_to(largest, parse_quantities(status.resources.requests))
+        _raise_amounts(largest, parse_quantities(status.allocated_resources))
+        _raise_amounts(largest, parse_quantities(status.resources.requests))
         return largest
 
     select_allocated = partial(_select_allocated_requests, infeasible=infeasible)
     select_actuated = partial(_select_actuated_requests, infeasible=infeasible)
-    _raise_to(largest, _add_all(device_resources, _compute_peak_requests(pod, options, select_allocated)))
-    _raise_to(largest, _compute_peak_requests(pod, options, select_actuated))
+    allocated = _compute_peak_requests(pod, options, select_allocated)
+    actuated = _compute_peak_requests(pod, options, select_actuated)
+    _raise_amounts(largest, _add_device_resources(device_resources, allocated))
+    _raise_amounts(largest, actuated)
     return largest
 
 
@@ -171,8 +174,8 @@ def _select_actuated_requests(container: Container, status: ContainerStatus | No
     return _select_allocated_requests(container, status, infeasible)
 
 
-def _add_all(device_resources: Iterable[Mapping[str, Quantity]], total: Quantities) -> Quantities:
-    """Add the device resources to the total, in place, and return the total."""
+def _add_device_resources(device_resources: Iterable[Mapping[str, Quantity]], total: Quantities) -> Quantities:
+    """Add the device resources of all claims to the total, in place, and return the total."""
     for amounts in device_resources:
         _add_amounts(total, amounts)
     return total
@@ -214,14 +217,14 @@ def _compute_peak_amounts(
     sidecars: Quantities = {}
     peak: Quantities = {}
     for sidecar, amounts in init_containers:
-        if sidecar:
+        if sidecar:  # keeps running beside the containers and all later init containers
             _add_amounts(total, amounts)
             _add_amounts(sidecars, amounts)
-            _raise_to(peak, sidecars)
+            _raise_amounts(peak, sidecars)
         else:
             _add_amounts(amounts, sidecars)
-            _raise_to(peak, amounts)
-    _raise_to(total, peak)
+            _raise_amounts(peak, amounts)
+    _raise_amounts(total, peak)
     return total
 
 
@@ -248,7 +251,7 @@ def _compute_container_requests(
 def _compute_pod_level_requests(pod: Pod, resources: ResourceRequirements, options: Options) -> Quantities:
     """Compute the requests at pod level.
 
-    During an in-place resize of the pod, they are the largest of the requests before and after.
+    During an in-place resize of the pod, the largest of the amounts before and after the resize count.
     """
     requests = parse_quantities(resources.requests)
     effective_requests = requests
@@ -272,8 +275,8 @@ def _compute_requests_during_resize(
     allocated resource is not desired (#132895, fixed in 1.33.4). The crash is not replayed.
     """
     result = {} if _is_resize_infeasible(pod) else dict(spec)
-    _raise_to(result, parse_quantities(actuated.requests))
-    _raise_to(result, parse_quantities(allocated))
+    _raise_amounts(result, parse_quantities(actuated.requests))
+    _raise_amounts(result, parse_quantities(allocated))
     return result
 
 
@@ -349,8 +352,8 @@ def _add_amounts(total: Quantities, amounts: Mapping[str, Quantity]) -> None:
         total[name] = total[name].add(quantity) if name in total else quantity
 
 
-def _raise_to(total: Quantities, minima: Mapping[str, Quantity]) -> None:
-    """Raise each amount of the total, in place, to at least the other amount."""
+def _raise_amounts(total: Quantities, minima: Mapping[str, Quantity]) -> None:
+    """Raise the amounts of the total, in place, to at least the amounts in ``minima``. Missing amounts are added."""
     for name, quantity in minima.items():
         if name not in total or quantity > total[name]:
             total[name] = quantity

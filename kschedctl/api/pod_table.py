@@ -252,11 +252,15 @@ class PodTable(Sequence[Pod]):
 
     @cached_property
     def running_counts(self) -> Mapping[Owner, int]:
-        """The number of pods with a node that each workload has, apart from terminated and terminating pods."""
+        """The number of placed pods of each workload, without terminated and terminating pods.
+
+        Bare pods are not counted one by one, because templates lack their names. The bare pods of a namespace are
+        counted under an owner with an empty name.
+        """
         has_node = np.array([bool(name) for name in self.node.values], np.bool_)[self.node.codes]
         placed_counts = np.bincount(self.template[has_node], minlength=len(self.templates)).tolist()
         running_counts: Counter[Owner] = Counter()
-        # Pods with equal templates have the same owner, except for bare pods, whose names are not in the templates
+        # Pods with a controller have the same owner if their templates are equal, so one look per template suffices
         for template, placed_count in zip(self.templates, placed_counts, strict=True):
             if placed_count and not template.terminated and template.metadata.deletion_timestamp is None:
                 running_counts[find_owner(template)] += placed_count
@@ -379,7 +383,7 @@ class PodSelection(Sequence[Pod]):
         return [self._table.node.text_of(row) for row in self._rows]
 
     def find_newest(self) -> Pod:
-        """Return the pod that was created last, the first of several. No other pod is built."""
+        """Return the pod that was created last, or the first of several that were. No other pod is built."""
         created = self._table.created
         get_time = created.seconds.__getitem__ if isinstance(created, TimeColumn) else created.text_of
         return self._table[max(self._rows, key=get_time)]

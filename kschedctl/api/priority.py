@@ -53,8 +53,8 @@ def admit_priority(pod: Pod, classes: Iterable[PriorityClass], all_classes_known
 
     If `all_classes_known` is false, a pod whose class is not among `classes` is returned unchanged.
 
-    Raises InputError with upstream's message if the API server would deny the pod, because its class does not exist, or
-    because its priority or preemption policy differs from that of its class.
+    Raises InputError with upstream's message if the API server would deny the pod: its class does not exist, or its
+    priority or preemption policy is not that of its class.
     """
     spec = pod.spec
     where = f"Pod {pod.key.lstrip('/')}"
@@ -63,7 +63,7 @@ def admit_priority(pod: Pod, classes: Iterable[PriorityClass], all_classes_known
         return pod
     if class_ is None and spec.priority_class_name:
         raise InputError(f"no PriorityClass with name {spec.priority_class_name} was found", where=where)
-    class_ = class_ or PriorityClass()
+    class_ = class_ or PriorityClass()  # without a class, the priority is 0
     policy = class_.preemption_policy or DEFAULT_POLICY
     if spec.priority not in (None, class_.value):
         raise InputError(
@@ -84,8 +84,8 @@ def admit_priority(pod: Pod, classes: Iterable[PriorityClass], all_classes_known
 def with_class_priority(pod: Pod, classes: Iterable[PriorityClass]) -> Pod:
     """Return the pod with the priority and preemption policy that admission would give a new pod of its class.
 
-    They differ from those of a running pod if its PriorityClass was replaced since. A pod without a priority, or whose
-    class is not among `classes`, is returned unchanged.
+    A running pod has other values if its PriorityClass was replaced since. A pod without a priority, or whose class is
+    not among `classes`, is returned unchanged.
     """
     spec = pod.spec
     class_ = find_priority_class(spec.priority_class_name, classes)
@@ -137,7 +137,7 @@ def _validate_name_and_value(class_: PriorityClass) -> ValidationErrors:
 def _describe_reserved_class_error(class_: PriorityClass) -> str:
     """Describe how a PriorityClass with a reserved name differs from the system's class.
 
-    Returns "" if it does not differ.
+    Returns "" if the value and globalDefault are those of the system's class.
     """
     name = class_.metadata.name
     system_class = next((c for c in SYSTEM_CLASSES if c.metadata.name == name), None)

@@ -176,7 +176,7 @@ class Quantity:
 
 @lru_cache(maxsize=65536, typed=True)
 def parse_quantity(text: str | int | float) -> Quantity:
-    """Parse a quantity from a string or a JSON number. Raises QuantityError if it is malformed.
+    """Parse a quantity from a string or a JSON number. Raises QuantityError if the text is malformed.
 
     Numbers of more than 1000 digits are rejected. Digits below nano units are rounded up.
     """

@@ -42,9 +42,10 @@ def describe_unhealthy_pods(pods: Sequence[Pod]) -> str:
         if reason:
             node_suffix = f" on {pod.spec.node_name}" if pod.spec.node_name else ""
             clauses.append(f"{pod.key}{node_suffix} {reason}")
-    if len(clauses) > MAX_NAMED:
-        more = f"and {len(clauses) - MAX_NAMED:,} more do not count either"
-        clauses = [*clauses[:MAX_NAMED], more]
+    unnamed_count = len(clauses) - MAX_NAMED
+    if unnamed_count > 0:
+        # They do not count as healthy pods, like the pods that are named
+        clauses = [*clauses[:MAX_NAMED], f"and {unnamed_count:,} more do not count either"]
     return ", ".join(clauses)
 
 

@@ -53,8 +53,8 @@ def check_api_version(kind: str, version: str, error: Callable[..., InputError])
 def is_unknown_newer_version(kind: str, version: str) -> bool:
     """Return whether an API version is unknown and newer than the known versions of the kind.
 
-    It must be newer than all versions that are read, or than all known versions of the same maturity. For example,
-    v1beta3 is newer if v1beta2 is known.
+    A newer version is newer than all versions that are read, or than all known versions of the same maturity. For
+    example, v1beta3 is newer if v1beta2 is known.
     """
     if kind not in KINDS or (version, kind) in LIFECYCLES or version in KINDS[kind].versions:
         return False

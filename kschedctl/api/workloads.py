@@ -207,7 +207,8 @@ def count_pods(workload: Struct, nodes: int) -> int:
             return _count_parallel_pods(workload.spec)
         case CronJob():
             return _count_parallel_pods(workload.spec.job_template.spec)
-    return _default_replicas(getattr(workload.spec, "replicas", 1))  # type: ignore[attr-defined]
+    replicas = getattr(workload.spec, "replicas", 1)  # type: ignore[attr-defined]  # a Pod has no replicas
+    return _default_replicas(replicas)
 
 
 def create_pods(workload: Struct, nodes: Sequence[Node]) -> CreatedPods:
@@ -268,7 +269,7 @@ def _build_replica_set(deployment: Deployment) -> ReplicaSetManifest:
 def with_replicas(workload: Struct, replicas: int) -> Struct:
     """Return the workload with this number of replicas, or the workload itself if its kind has none.
 
-    For a Job, the number is its parallelism, and it is neither suspended nor limited by completions.
+    For a Job, the number is its parallelism, and its completions are unset. A Job or CronJob is no longer suspended.
     """
     spec = workload.spec  # type: ignore[attr-defined]
     fields = {"replicas": replicas, "parallelism": replicas, "completions": None, "suspend": False}

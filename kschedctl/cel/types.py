@@ -227,26 +227,28 @@ class Unification:
         return kinds == {"type"} or left == right
 
     def _bind_or_check(self, cel_type: Type, parameter: Type) -> bool | None:
-        """Return whether a type can replace a parameter, or None if it contains this unbound parameter.
+        """Return whether a type can replace a parameter, or None if the type contains the parameter, which is unbound.
 
-        An unbound parameter is bound to the type. A bound one is bound to the more general of the two types. Nothing is
-        bound if the type is the parameter itself.
+        An unbound parameter is bound to the type. A bound parameter is bound to the more general of the type and the
+        type to which it was bound. Nothing is bound if the type is the parameter itself.
         """
         if cel_type == parameter:
             return True
-        bound = self._bound.get(parameter)
-        if bound is None:
+        bound_type = self._bound.get(parameter)
+        if bound_type is None:
             if self._occurs_in(parameter, cel_type):
                 return None
             self._bind_parameter(parameter, cel_type)
             return True
-        if cel_type == bound:
+        if cel_type == bound_type:
             return True
-        if not self._unify_pair(cel_type, bound):
+        if not self._unify_pair(cel_type, bound_type):
             return False
-        general = get_most_general_type(cel_type, bound)
-        if not self._occurs_in(parameter, general):
-            self._bind_parameter(parameter, general)
+
+        general_type = get_most_general_type(cel_type, bound_type)
+        would_be_infinite = self._occurs_in(parameter, general_type)
+        if not would_be_infinite:
+            self._bind_parameter(parameter, general_type)
         return True
 
     def _occurs_in(self, parameter: Type, cel_type: Type) -> bool:

@@ -214,7 +214,7 @@ def get_type_name(value: Value) -> str:
 def are_equal(left: Value, right: Value) -> bool:
     """Return whether two values are equal. Numbers of different types may be equal.
 
-    Raises CelError if an opaque value is compared with a value of another type.
+    If `left` is an opaque value, raises CelError unless `right` is of the same type and was not computed by arithmetic.
     """
     if left is None or right is None:
         return left is right
@@ -249,7 +249,11 @@ def _equals_optional(left: Optional, right: Value) -> bool:
 
 
 def _equals_opaque(left: Opaque, right: Value) -> bool:
-    """Return whether an opaque value equals a value. Raises CelError for another type."""
+    """Return whether an opaque value equals a value.
+
+    Raises CelError if `right` is of another type or, as in upstream, if it is a quantity that was computed by
+    arithmetic.
+    """
     if type(right) is not Opaque or left.type_name != right.type_name or right.computed:
         raise CelError(NO_SUCH_OVERLOAD)
     return bool(left.wrapped == right.wrapped)

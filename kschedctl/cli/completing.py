@@ -407,7 +407,7 @@ ObjectName = tuple[str, str, bool]
 def _iter_pod_names(pods: Iterable[ObjectName], default_namespace: str, line: SourceWords) -> Iterator[str]:
     """Yield the names of pods: pending pods first, then pods in the default namespace.
 
-    Pods in other namespaces are written as `namespace/name`. So are pods in the default namespace if the current word
+    Pods in other namespaces are written as `namespace/name`, and pods in the default namespace too if the current word
     begins with this namespace. Names of this form are left out if the command line names a namespace.
     """
 

@@ -111,9 +111,9 @@ def collect_pod_extras(
 ) -> None:
     """Collect the pod fields that only extenders may read, and store them in the extender caller.
 
-    These fields are not in snapshots, because kube-scheduler's plugins ignore them. They are taken from the manifest of
-    a pod's workload if there is one, otherwise from the input files. For at most MAX_LIVE_PODS further pods, they are
-    read from the live cluster. Nothing is collected unless extenders are actually called.
+    These fields are not in snapshots, because kube-scheduler's plugins ignore them. The fields are taken from the
+    manifest of a pod's workload if there is one, otherwise from the input files. For at most MAX_LIVE_PODS further
+    pods, the fields are read from the live cluster. Nothing is collected unless extenders are actually called.
     """
     if call is None or not inquiry.scheduler.extenders:
         return

@@ -160,13 +160,11 @@ def _build_inquiry(source: Source, reading: ReadResult, surroundings: Surroundin
     pods = _find_cluster_pods(documents, reading)
     objects = with_default_namespace(reading.objects, pods, namespace)
     cluster = _build_cluster(source, reading, objects, outer_cluster)
-    places = {owner: workload.place for owner, workload in zip(owners, new, strict=True)}
+    new_places = {owner: workload.place for owner, workload in zip(owners, new, strict=True)}
     if outer_cluster is None:
-        # Objects in files with nodes, or in the lists of a dump, belong to the cluster
-        places |= {owner: manifest.place for owner, manifest in stored.items() if not manifest.place.path}
-        targets = [owner for owner, place in places.items() if place.file not in files_with_nodes]
+        targets = _list_targets_outside_cluster(new_places, stored, files_with_nodes)
     else:
-        targets = [*places, *stored]
+        targets = [*new_places, *stored]
         targets += [
             Owner("Pod", pod_namespace or namespace or DEFAULT_NAMESPACE, name)
             for pod_namespace, name in pods.list_keys()
@@ -187,6 +185,19 @@ def _build_inquiry(source: Source, reading: ReadResult, surroundings: Surroundin
         namespace=namespace,
         missing_namespaces=find_similar_namespaces(cluster, given_namespaces),
     )
+
+
+def _list_targets_outside_cluster(
+    new_places: Mapping[Owner, Place], stored: Mapping[Owner, Manifest], files_with_nodes: Collection[str]
+) -> list[Owner]:
+    """Return the workloads that files which describe a cluster ask about.
+
+    Objects in files with nodes belong to the cluster, and so do existing workloads in the lists of a dump.
+    ``new_places`` are the places of the manifests to create, and ``stored`` are the existing workloads.
+    """
+    existing_places = {owner: manifest.place for owner, manifest in stored.items() if not manifest.place.path}
+    places = {**new_places, **existing_places}
+    return [owner for owner, place in places.items() if place.file not in files_with_nodes]
 
 
 def _find_cluster_pods(manifests: Iterable[Manifest], reading: ReadResult) -> PodTable:

@@ -27,7 +27,7 @@ from kschedctl.api.garbage import without_garbage_collection
 from kschedctl.cli import streams
 from kschedctl.errors import KschedctlError
 from kschedctl.reports.command import EXIT_CODES, CommandEntry, HelpHeading, load_command_table
-from kschedctl.text.counts import counted
+from kschedctl.text.counts import counted, join_words
 from kschedctl.text.printable import strip_credentials
 from kschedctl.text.version import VERSION
 
@@ -337,9 +337,13 @@ def _describe_error(error: Exception) -> str:
     if option and is_before_command:
         problem = f"unknown option {option}" if is_unknown_option else message
         return f"{problem} (options follow the command: {get_program_name()} COMMAND {option})"
-    if is_unknown_option:
+    if is_unknown_option and (subcommands := getattr(context.command, "commands", None)):
+        hint = f"{context.command_path} needs a subcommand: {join_words(list(subcommands), 'or')}"
+    elif is_unknown_option:
         candidates = getattr(error, "possibilities", None) or ()
-        return f"unknown option {option} ({_suggest_options(option, candidates, context.command_path)})"
+        hint = _suggest_options(option, candidates, context.command_path)
+    if is_unknown_option:
+        return f"unknown option {option} ({hint})"
     takes_files = any("-f" in parameter.opts for parameter in context.command.params)
     if is_unexpected_argument and takes_files:
         return f"{message} ({context.command_path} takes no names; files are given with -f)"

@@ -78,13 +78,14 @@ class Application(NamedTuple):
 def read_manifests(source: Source, namespace: str | None, live: LiveKinds = NOTHING_MORE) -> dict[str, Application]:
     """Read the manifests to apply and their cluster, once per snapshot.
 
-    Manifests are workloads and pods that have neither a UID nor a node, and the workloads of the cluster that a new
-    HorizontalPodAutoscaler in the files scales. The cluster comes from the files if they contain a Node or are declared
-    complete, otherwise from `--snapshot`, `--demo` or the live cluster. All other objects in the files are added to it.
-    Objects without a namespace go to `namespace`, or to the namespace of the live cluster's context.
+    Manifests are workloads and pods that have neither a UID nor a node. The workloads of the cluster that a new
+    HorizontalPodAutoscaler in the files scales are manifests too. The cluster comes from the files if they contain a
+    Node or are declared complete, otherwise from `--snapshot`, `--demo` or the live cluster. All other objects in the
+    files are added to it. Objects without a namespace go to `namespace`, or to the namespace of the live cluster's
+    context.
 
-    Raises KschedctlError if a file or the cluster cannot be read, a manifest is invalid, or the files only have a
-    HorizontalPodAutoscaler whose target does not exist.
+    Raises KschedctlError if a file or the cluster cannot be read, or if a manifest is invalid. Raises it as well if the
+    files only have a HorizontalPodAutoscaler whose target does not exist.
     """
     if not source.filename:
         raise UsageError("no manifests", hint="give files with -f; -f - reads what helm template or kustomize prints")

@@ -368,13 +368,17 @@ def _with_cluster_facts(answer: Answer, source: Source | None) -> Answer:
 
 
 def _list_group_options(group: type) -> list[inspect.Parameter]:
-    """Return the options of a group as parameters, each under the help heading of the group."""
+    """Return the options of a group as parameters, each with its default.
+
+    An option that names no help heading gets the heading of the class that defines it.
+    """
     hints = get_type_hints(group, include_extras=True)
     parameters = []
     for option in fields(group):
         name, hint = option.name, hints[option.name]
         default = option.default if option.default_factory is MISSING else option.default_factory()
         _, *metadata = get_args(hint)
+        # The heading is set in place, because typer reads it from the annotation
         for option_info in metadata:
             if not option_info.rich_help_panel:
                 option_info.rich_help_panel = PANELS.get(_find_defining_class(group, name))

@@ -45,7 +45,7 @@ class Sampled:
     ] = None
 
     @property
-    def sampled_from(self) -> SampledFrom | None:
+    def sampling_start(self) -> SampledFrom | None:
         """The start of node sampling, or None if all nodes are searched.
 
         Raises UsageError if a start index is negative or given without sampling.
@@ -113,7 +113,7 @@ class RunOptions(WorkOptions, Sampled):
         """
         if self.runs < 1:
             raise UsageError(f"--runs {self.runs}: must be 1 or more")
-        return {"seed": self.seed, "runs": self.runs, "sampling": self.sampled_from, "call_extender": None}
+        return {"seed": self.seed, "runs": self.runs, "sampling": self.sampling_start, "call_extender": None}
 
     def to_cli_options(self) -> list[str]:
         """Return the command-line options that make another command reproduce this run, without defaults."""
@@ -164,7 +164,8 @@ def answer_about_subjects(
             (subject,) = subjects.values()
             report = ask(subject, run.workers, progress)
             code = choose_exit_code(is_good(report), report.interrupted, report.undecided)
-            return output.build_answer(report, code, {"": suggest_commands(subject, report)}, places)
+            commands_for_report = {"": suggest_commands(subject, report)}  # "" stands for the whole report
+            return output.build_answer(report, code, commands_for_report, places)
         answers = ask_each_cluster(ask, is_good, subjects, run.workers, progress)
         commands = {
             cluster_answer.cluster: suggest_commands(subjects[cluster_answer.cluster], cluster_answer.document)

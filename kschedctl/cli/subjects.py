@@ -120,7 +120,7 @@ def _note_missing_namespace(target: TargetPod, similar_by_name: Mapping[str, str
     if name not in similar_by_name:
         return target
     condition = describe_missing_namespaces({name: similar_by_name[name]})
-    return target._replace(note=f"{target.note}{condition}".removeprefix(", "))
+    return target._replace(note=f"{target.note}{condition}".removeprefix(", "))  # the condition begins with a comma
 
 
 def _build_manifest_targets(inquiry: Inquiry, manifests: Sequence[Owner]) -> dict[Owner, TargetPod]:

@@ -205,7 +205,7 @@ class Cluster(Objects):
     def of(cls, objects: Mapping[str, Iterable[api.Struct]], **settings: Unpack[ClusterSettings]) -> Self:
         """Build a cluster from typed objects by kind. A later object replaces an earlier one of the same name.
 
-        Missing namespaces become ``default``.
+        Missing namespaces become ``default``. `settings` are the other fields of the cluster.
         """
         fields: dict[str, Any] = {}
         for kind, objects_of_kind in objects.items():
@@ -382,10 +382,12 @@ def _decode_documents(documents: Iterable[JsonObject]) -> _DecodedDocuments:
             continue  # of kinds such as ConfigMap, only objects of certain names are read
         elif not is_unknown_newer_version(kind, version):
             add_converted()
-        elif gap := read_newer_version(kind, document, add_converted):
-            decoded.gaps.setdefault(kind, gap)
         else:
-            decoded.warnings[describe_accepted_version(kind, version)] = None
+            gap = read_newer_version(kind, document, add_converted)
+            if gap is not None:
+                decoded.gaps.setdefault(kind, gap)
+            else:
+                decoded.warnings[describe_accepted_version(kind, version)] = None
     return decoded
 
 
@@ -419,7 +421,8 @@ def _is_controller_allocated(document: JsonObject, kind: str) -> bool:
 def convert_document(document: JsonObject, location: str = "") -> api.Struct:
     """Convert a document to its struct.
 
-    Raises InputError if a field has the wrong type. It names the field and the `location`, by default the object.
+    Raises InputError if a field has the wrong type. The error names the field and the `location`, by default the
+    object.
     """
     try:
         return convert_builtins(drop_nulls(document), KINDS[get_kind(document)].struct)
@@ -430,7 +433,7 @@ def convert_document(document: JsonObject, location: str = "") -> api.Struct:
 def read_newer_version(kind: str, document: JsonObject, read: Callable[[], None]) -> Gap | None:
     """Read an object of an unknown newer API version. Return a gap if this fails, otherwise None.
 
-    It fails if the object has an unknown field or if ``read``, which reads the object, raises InputError.
+    Reading fails if the object has an unknown field, or if ``read`` raises InputError. ``read`` reads the object.
     """
     reason = find_unknown_field(kind, drop_nulls(document))
     if not reason:
@@ -452,7 +455,7 @@ def describe_document(document: JsonObject) -> str:
 
 
 def flatten_lists(documents: Iterable[JsonObject]) -> Iterable[JsonObject]:
-    """Yield the documents, with Lists replaced by their items. Raises InputError for values that are not objects."""
+    """Yield the documents, with each List replaced by its items. Raises InputError for values that are not objects."""
     for index, document in enumerate(documents):
         if not isinstance(document, Mapping):
             raise InputError(f"items[{index}]: expected an object, got {type_name(document)}")

@@ -284,13 +284,12 @@ def _describe_nodes_taken_by_pods_ahead(fixes: Sequence[Fix], result: QueueResul
     nodes = sum(edit.key.kind == "Node" for fix in node_adding_fixes for edit in fix.edits)
     if nodes < 2 or result is None or not result.ahead:
         return ""
-    of_nodes = "of them" if len(fixes) == 1 else "of the new nodes"
     # The target pod gets the last node.
-    taken = "one" if nodes == 2 else f"{nodes - 1:,}"
+    taken_nodes = "one of the new nodes goes" if nodes == 2 else f"{nodes - 1:,} of the new nodes go"
     if len(result.ahead) == 1:
         (pod_ahead,) = result.ahead
-        return f": pod {pod_ahead}, which is ahead in the queue, takes {taken} {of_nodes}"
-    return f": {len(result.ahead):,} pods ahead in the queue take {taken} {of_nodes}"
+        return f"; {taken_nodes} to pod {pod_ahead}, which is ahead in the queue"
+    return f"; {taken_nodes} to {len(result.ahead):,} pods ahead in the queue"
 
 
 def _iter_deletion_costs(trial: RemedyTrial, patch: OwnerPatch) -> Iterator[FixCost]:

@@ -125,7 +125,11 @@ def _group_equivalent_nodes(cycle: Cycle) -> list[Ints]:
     """
     nodes, outcome = cycle.view.nodes, cycle.filter
     _, taint_set_numbers = nodes.taint_sets
-    columns: list[Ints | Bools] = [taint_set_numbers, *_iter_label_columns(cycle), *_iter_plugin_columns(cycle)]
+    columns: list[Ints | Bools] = [
+        taint_set_numbers,
+        *_iter_constraint_label_codes(cycle),
+        *_iter_plugin_columns(cycle),
+    ]
     for plugin, verdict in outcome.verdicts.items():
         rejections = list(verdict.rejections)
         if plugin in outcome.with_nominated:
@@ -161,7 +165,7 @@ def _iter_plugin_columns(cycle: Cycle) -> Iterator[Ints]:
             yield from get_plugin_remedies(name).columns(cycle)
 
 
-def _iter_label_columns(cycle: Cycle) -> Iterator[Ints]:
+def _iter_constraint_label_codes(cycle: Cycle) -> Iterator[Ints]:
     """Yield an array (N,) of value codes for each node label in the pod's constraints.
 
     Labels with more than MOST_LABEL_VALUES values are skipped.

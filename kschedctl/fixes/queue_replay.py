@@ -35,7 +35,7 @@ from kschedctl.fixes.trial.changes import (
 )
 from kschedctl.fixes.trial.trials import RemedyTrial, apply_edits_to_cluster, build_changed_replicas, get_anti_affinity
 from kschedctl.replay.controllers.job_failures import JobFailures
-from kschedctl.replay.controllers.target_pod import find_groups
+from kschedctl.replay.controllers.target_pod import find_groups_of_pod
 from kschedctl.replay.edits import ObjectKey, add_or_replace_pods, change_pods, is_made_up
 from kschedctl.replay.pending_pods import is_pending
 from kschedctl.replay.placements import report_evictions
@@ -49,7 +49,7 @@ from kschedctl.reports.placements import EvictedPod, FailedJob
 from kschedctl.scheduler.engine.cycle import Filtering, run_pre_filter
 from kschedctl.scheduler.engine.profile import FrameworkLike
 from kschedctl.scheduler.engine.reserve import uses_claims
-from kschedctl.scheduler.framework import PluginError, Reads, get_reads
+from kschedctl.scheduler.framework import PluginError, Reads, get_answer_dependency
 from kschedctl.scheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity
 from kschedctl.scheduler.plugins.node_affinity import NodeAffinity
 from kschedctl.scheduler.plugins.node_resources.fit import NodeResourcesFit
@@ -651,7 +651,7 @@ class RoomOnNodes:
             if pre_filter.status.rejected:
                 rejecting = next((plugin for plugin in plugins if plugin.name == pre_filter.plugin), None)
                 result = pre_filter.results.get(pre_filter.plugin)
-                return rejecting is None or get_reads(rejecting, result) is not Reads.NODES
+                return rejecting is None or get_answer_dependency(rejecting, result) is not Reads.NODES
             outcome = Filtering.from_framework(framework, pre_filter, info, view).run_filters(removal)
         except PluginError:
             return True
@@ -712,7 +712,7 @@ def _may_depend_on_places(info: PodInfo, pods: Sequence[Pod], *, may_leave: bool
     `pods`, and for a pod with invalid terms or selectors. Anti-affinity matters only if the pods `may_leave` nodes.
     Also return True for a pod with hard spread constraints if nodes are edited, since edited nodes may add domains.
     """
-    if find_groups(info.pod) or info.affinity_errors:
+    if find_groups_of_pod(info.pod) or info.affinity_errors:
         return True
     constraints = [
         constraint

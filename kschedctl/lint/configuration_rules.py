@@ -253,18 +253,18 @@ def _find_foreign_plugins(checked: _CheckedProfile) -> Iterator[Problem]:
     for point in object_at(checked.document, "plugins"):
         for i, plugin in enumerate(array_at(checked.document, "plugins", point, "enabled")):
             name = str(object_at(plugin).get("name"))
+            path = (*checked.path, "plugins", point, "enabled", i, "name")
             if name in out_of_tree:
                 message = (
                     f"{name} is a plugin of kubernetes-sigs/scheduler-plugins; the released kube-scheduler does not "
                     "have it and does not start"
                 )
+                yield checked.subject.build_problem(path, message)
             elif name in checked.profile.foreign:
                 message = f"{name} is not a plugin of the released kube-scheduler, which does not start with it"
                 for similar in get_close_matches(name, get_in_tree_plugins(checked.gates.minor), n=1, cutoff=0.8):
                     message += f"; did you mean {similar}?"
-            else:
-                continue
-            yield checked.subject.build_problem((*checked.path, "plugins", point, "enabled", i, "name"), message)
+                yield checked.subject.build_problem(path, message)
 
 
 FOREIGN = _build_rule(

@@ -254,7 +254,8 @@ class LintContext:
     def autoscaler_by_scaled_workload(self) -> Mapping[Workload, Subject]:
         """The linted autoscalers that scale workloads of the cluster, by workload.
 
-        The workloads have the replica limits of their autoscalers. Workloads that are linted themselves are left out.
+        The workloads have the replica limits of their autoscalers. If several autoscalers scale one workload, the first
+        counts. Workloads that are linted themselves are left out.
         """
         scalers = [item for kind in AUTOSCALERS for item in self.list_linted_objects(kind)]
         if self.cluster is None or not scalers:

@@ -234,8 +234,8 @@ def keep_one_finding_per_object(findings: Iterable[Finding], rule_ids: Collectio
 def merge_repeated_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Merge findings of one rule that differ only in their file into the first of them, which names the other files.
 
-    Errors are kept, since each has to be corrected. So are findings about objects without a name or a file, and further
-    findings in the first finding's file.
+    Errors are not merged, since each has to be corrected. Findings about objects without a name or a file are not
+    merged either, nor are further findings in the first finding's file.
     """
     merged: dict[object, Finding] = {}
     other_files: dict[object, dict[str, None]] = {}

@@ -30,7 +30,7 @@ def build_answers_page(report: Answers, style: Style) -> Page:
     for answer in report.answers:
         page = build_page(answer.document, _choose_style(answer.cluster, style))
         good = Marked("yes", Tone.GOOD) if answer.good else Marked("no", Tone.BAD)
-        rows.append((answer.cluster, good, _find_first_paragraph(page)))
+        rows.append((answer.cluster, good, _get_first_paragraph_text(page)))
         details += [_prefix_plot_title(answer.cluster, block) for block in build_subsection(answer.cluster, page)]
     headline, sentence = report.build_headline_parts()
     verdict = Marked(headline, Tone.GOOD if report.good else Tone.BAD)
@@ -42,11 +42,12 @@ def _prefix_plot_title(name: str, block: Block) -> Block:
     return replace(block, title=f"{name}: {block.title}") if isinstance(block, Plot) else block
 
 
-def _find_first_paragraph(page: Page) -> str:
-    """Return the text of the page's first paragraph, or ""."""
+def _get_first_paragraph_text(page: Page) -> str:
+    """Return the text of the page's first paragraph without its tones, or "" if the page has no paragraph."""
     for block in page:
         if isinstance(block, Paragraph):
-            return " ".join(with_tone(part).text for part in block.parts)
+            marked_parts = map(with_tone, block.parts)  # some parts are plain texts
+            return " ".join(part.text for part in marked_parts)
     return ""
 
 

@@ -103,13 +103,18 @@ def to_markdown_brief(document: Document, style: Style) -> str:
         if text and not page:
             page.append(paragraph(Marked(text, Tone.STRONG)))
         elif text:
-            items: tuple[Cell, ...] = ()
-            if isinstance(page[-1], Bullets):
-                items = page[-1].items
-                page.pop()
-            page.append(Bullets((*items, text, *left_out)))
+            _append_to_list(page, [text, *left_out])
         page += (Command(command.strip().removeprefix(MORE)) for command in part.more)
     return render_markdown(tuple(page), style)
+
+
+def _append_to_list(page: list[Block], items: Sequence[Cell]) -> None:
+    """Append items to the list at the end of the page, or begin a list if the page does not end with one."""
+    last = page[-1]
+    if isinstance(last, Bullets):
+        page[-1] = Bullets((*last.items, *items))
+    else:
+        page.append(Bullets(tuple(items)))
 
 
 MARKDOWN_WIDTH = 120
@@ -192,7 +197,7 @@ class _BriefLayout:
         """
         for index in sorted(self._shown, key=lambda index: (self._parts[index].rank, index)):
             part = self._parts[index]
-            if index not in self._shown or not part.lines:
+            if index not in self._shown or part.lines == UNLIMITED:
                 continue
             full_lines = _wrap_part(part._replace(lines=UNLIMITED), self._width)
             if self._lines[index] == full_lines:
@@ -360,8 +365,9 @@ def _list_doubts_besides_headline(document: Document, summary: Summary) -> tuple
     is_headline_cut = len(summary.headline) == LONGEST
     if not unknown or not affect_only_verdict(unknown) or is_headline_cut:
         return summary.doubts
-    position = int(bool(getattr(document, "interrupted", False)))  # only an interruption is named before
-    return summary.doubts[:position] + summary.doubts[position + 1 :]
+    # The headline names the first doubt or, if the first doubt is an interruption, the second.
+    named = 1 if getattr(document, "interrupted", False) else 0
+    return summary.doubts[:named] + summary.doubts[named + 1 :]
 
 
 def _iter_brief_parts(
@@ -406,30 +412,39 @@ def _iter_brief_parts(
 def _iter_more_line(summary: Summary, full_command: str) -> Iterator[BriefText]:
     """Yield the line on how to see more: the summary's next command, or the same command without `--brief`.
 
-    Without a next command, nothing is yielded if the brief form lacks nothing. The rank of the line depends on how much
-    the brief form lacks: the line is essential if it is the only way to fixes or commands that are not shown.
+    Without a next command, nothing is yielded if the brief form lacks nothing.
     """
-    fix_commands = _get_short_commands(summary)
-    has_further_fixes = _count_further_fixes(summary) > 0
     if summary.next:
-        if summary.fixes and (not fix_commands or has_further_fixes):
-            rank = Rank.ESSENTIAL  # without this line, nobody could find the commands or fixes that are not shown
-        elif not fix_commands:
-            rank = Rank.FIX  # the next command stands in for a fix
-        else:
-            rank = Rank.OPTIONAL
+        rank = _choose_next_command_rank(summary)
         yield BriefText("", lines=UNLIMITED, rank=rank, more=(f"{MORE}{summary.next[0]}",))
         return
-    lacks_first_fix = bool(summary.fixes) and not fix_commands and not summary.fixes[0].edits
-    explains_several = summary.summarizes == "Explanations"
-    has_further_tables = summary.summarizes in SUMMARIES_WITH_FURTHER_TABLES
-    if not (has_further_fixes or summary.left_out or lacks_first_fix or explains_several or has_further_tables):
+    if not _lacks_contents(summary):
         return
-    rank = Rank.FURTHER if has_further_tables else Rank.OPTIONAL
+    rank = Rank.FURTHER if summary.summarizes in SUMMARIES_WITH_FURTHER_TABLES else Rank.OPTIONAL
     if full_command:
         yield BriefText("", lines=UNLIMITED, rank=rank, more=(f"{MORE}{full_command}",))
     else:
         yield BriefText("more: the same command without --brief", lines=1, rank=rank)
+
+
+def _choose_next_command_rank(summary: Summary) -> Rank:
+    """Return the rank of the next command, which is essential if it alone leads to fixes or commands not shown."""
+    fix_commands = _get_short_commands(summary)
+    if summary.fixes and (not fix_commands or _count_further_fixes(summary) > 0):
+        return Rank.ESSENTIAL
+    if not fix_commands:
+        return Rank.FIX  # the next command stands in for a fix
+    return Rank.OPTIONAL
+
+
+def _lacks_contents(summary: Summary) -> bool:
+    """Return whether the brief form lacks fixes, entries or tables that the full form has."""
+    has_further_fixes = _count_further_fixes(summary) > 0
+    if has_further_fixes or summary.left_out:
+        return True
+    if summary.fixes and not _get_short_commands(summary) and not summary.fixes[0].edits:
+        return True  # the first fix is shown without its commands
+    return summary.summarizes == "Explanations" or summary.summarizes in SUMMARIES_WITH_FURTHER_TABLES
 
 
 def _is_about_pod(summary: Summary) -> bool:
@@ -577,8 +592,8 @@ def _describe_further_fixes(summary: Summary) -> str:
 def _get_short_commands(summary: Summary) -> tuple[str, ...]:
     """Return all commands of the first fix, or () if the commands are too many or one of them is too long.
 
-    Some of the commands, or a part of a command, could do harm. If the fixes are parts of one plan, the result is () as
-    well.
+    Commands are never shown in part, because a part could do harm. The result is also () if the fixes are parts of one
+    plan.
     """
     commands = summary.fixes[0].commands if summary.fixes and not _is_plan(summary) else ()
     are_short = len(commands) <= MAX_COMMANDS and all(len(command) <= MAX_COMMAND_LENGTH for command in commands)

@@ -454,8 +454,8 @@ def _build_count_plot(unit: str, counts: Sequence[PodCount], title_suffix: str) 
 def build_pools_before_and_after(pools: Sequence[PoolChange], style: Style, fitting: int = 0) -> Page:
     """Build a table and plots of how a plan changes node pools.
 
-    ``fitting`` is the number of pending pods that fit without the plan. They count only afterwards. Notes say this and
-    name the cordoned nodes, which are not counted. Return () without pools.
+    ``fitting`` is the number of pending pods that fit without the plan. These pods count only after the plan. Notes say
+    this and name the cordoned nodes, which are not counted. Return () without pools.
     """
     if not pools:
         return ()
@@ -471,19 +471,10 @@ def build_pools_before_and_after(pools: Sequence[PoolChange], style: Style, fitt
         for pool in pools
     }
     columns = [Column("pool", keep=True), *number_columns("nodes", "pods", "cpu requested", "memory requested")]
-    cordoned = [
-        f"{counted(pool.cordoned, 'cordoned node')} in {f'pool {pool.pool}' if pool.pool else NO_POOL['']}"
-        for pool in pools
-        if pool.cordoned
-    ]
-    number = sum(pool.cordoned for pool in pools)
-    cordoned_note = (
-        f"Not counted: {join_words(cordoned)} and {agreeing(number, 'its', 'their')} pods. A pod that moves off "
-        f"{agreeing(number, 'that node', 'these nodes')} is counted on its new node."
-    )
+    cordoned_note = _describe_cordoned_nodes(pools)
     return (
         *build_table(pools, columns, _build_pool_row, limit=None, title="Pools, before → after"),
-        *([paragraph(Marked(cordoned_note, Tone.FAINT))] if cordoned else ()),
+        *([paragraph(Marked(cordoned_note, Tone.FAINT))] if cordoned_note else ()),
         *([paragraph(Marked(fitting_note, Tone.FAINT))] if fitting else ()),
         *build_bar_plot("Nodes by pool, before and after", ("pool", "nodes"), node_counts, len(node_counts)),
         *build_bar_plot(
@@ -492,6 +483,22 @@ def build_pools_before_and_after(pools: Sequence[PoolChange], style: Style, fitt
             cpu_percentages,
             len(cpu_percentages),
         ),
+    )
+
+
+def _describe_cordoned_nodes(pools: Sequence[PoolChange]) -> str:
+    """Describe the cordoned nodes of the pools, which are not counted. Return "" if there are none."""
+    cordoned = [
+        f"{counted(pool.cordoned, 'cordoned node')} in {f'pool {pool.pool}' if pool.pool else NO_POOL['']}"
+        for pool in pools
+        if pool.cordoned
+    ]
+    if not cordoned:
+        return ""
+    number = sum(pool.cordoned for pool in pools)
+    return (
+        f"Not counted: {join_words(cordoned)} and {agreeing(number, 'its', 'their')} pods. A pod that moves off "
+        f"{agreeing(number, 'that node', 'these nodes')} is counted on its new node."
     )
 
 

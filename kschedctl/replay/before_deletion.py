@@ -8,7 +8,7 @@ pkg/controller/volume/attachdetach (v1.36).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -24,7 +24,7 @@ from kschedctl.api.ownership import find_controller
 from kschedctl.api.tolerations import tolerates
 from kschedctl.replay.certain_fits import FitProver
 from kschedctl.replay.controllers.eviction import find_jobs_awaiting_termination, is_ready
-from kschedctl.replay.controllers.target_pod import find_groups
+from kschedctl.replay.controllers.target_pod import find_groups_of_pod
 from kschedctl.replay.pools import find_unready_nodes
 from kschedctl.replay.settling import schedule_victims_until_stable
 from kschedctl.replay.shared_cluster import SharedCluster
@@ -91,9 +91,9 @@ class LostPods:
 def classify_lost_pods(shared: SharedCluster, is_lost_node: Bools, recreated: Sequence[Position]) -> LostPods:
     """Classify the pods on the lost nodes by what happens to them before the nodes are deleted.
 
-    `is_lost_node` is a mask (N,). `recreated` are the pods that controllers recreate sooner or later. If a recreated
-    pod is late for several reasons, only the first of these counts: evictions are stopped, the pod is not deleted, the
-    controller waits for the pod's end.
+    `is_lost_node` is a mask (N,). `recreated` are the pods that controllers recreate sooner or later. A recreated pod
+    is late because evictions are stopped, because the pod is not deleted, or because the controller waits for the pod's
+    end. If several of these reasons apply, only the first counts.
     """
     view = shared.scheduler.view
     kinds = shared.get_cached(_classify_pod_infos)
@@ -195,7 +195,7 @@ def _lingers(pod: Pod) -> bool:
 
     Return False for members of gangs, because a gang would count a Terminating pod as an additional member.
     """
-    return _has_grace_period(pod) and not pod.terminated and not _tolerates_loss(pod) and not find_groups(pod)
+    return _has_grace_period(pod) and not pod.terminated and not _tolerates_loss(pod) and not find_groups_of_pod(pod)
 
 
 def _find_nodes_without_evictions(shared: SharedCluster, is_lost_node: Bools) -> Bools:
@@ -251,8 +251,8 @@ def report_pods_before_deletion(
 ) -> PodsBeforeDeletion:
     """Report the pods that wait or run late until the lost nodes are deleted.
 
-    The cluster is the one before the loss, `is_lost_node` is a mask (N,), and `recreated` are the displaced pods that
-    controllers recreate, in the order in which they return. `outcomes` are those after the deletion. Nothing is
+    The cluster is the one before the loss, and `is_lost_node` is a mask (N,). `recreated` are the displaced pods that
+    controllers recreate, in the order in which the pods return. `outcomes` are those after the deletion. Nothing is
     replayed if it is certain that no pod waits (`may_wait` is False). Raises KeyboardInterrupt if the user interrupts.
     """
     lost_pods = classify_lost_pods(shared, is_lost_node, recreated)
@@ -367,17 +367,26 @@ def find_waiting_pods(
     if simulation.interrupted:
         raise KeyboardInterrupt
 
-    # Pods that get no node after the deletion either do not wait for it. Positions differ between the two clusters.
-    get_key = simulation.view.pods.objects.get_key
+    # Pods that get no node after the deletion either do not wait for it.
     get_shared_key = shared.scheduler.view.pods.objects.get_key
     unplaced_later = {get_shared_key(outcome.position) for outcome in outcomes if outcome.row < 0}
     unplaced_early = [outcome.position for outcome in early_outcomes if outcome.row < 0]
-    waiting_pods = [position for position in unplaced_early if get_key(position) not in unplaced_later]
+    return _group_waiting_pods_by_rule(simulation, unplaced_early, unplaced_later, rules)
 
+
+def _group_waiting_pods_by_rule(
+    simulation: Simulation, unplaced: Iterable[Position], unplaced_later: Container[str], rules: set[WaitingRule]
+) -> tuple[PodsWaitingForDeletion, ...]:
+    """Group the pods that get no node before the deletion by the rule that keeps them out.
+
+    ``unplaced`` are positions in the simulation. The pods with a key in ``unplaced_later`` are left out.
+    """
     pods_by_rule: dict[WaitingRule, list[str]] = {}
-    for position in waiting_pods:
-        rule = _find_rule(simulation, position, rules)
-        pods_by_rule.setdefault(rule, []).append(get_key(position))
+    for position in unplaced:
+        key = simulation.view.pods.objects.get_key(position)
+        if key not in unplaced_later:
+            rule = _find_rule(simulation, position, rules)
+            pods_by_rule.setdefault(rule, []).append(key)
     return tuple(PodsWaitingForDeletion(rule, tuple(pods)) for rule, pods in pods_by_rule.items())
 
 
@@ -421,8 +430,8 @@ def _find_pods_kept_out_by_spreading(
 def _is_rejected_for_volumes(simulation: Simulation, position: Position) -> bool:
     """Return whether it is certain that all nodes reject a pod with bound volumes, no matter which pods run where.
 
-    Return False for a pod that has no claims, an unbound claim or ResourceClaims, for a member of a gang, for a pod
-    that no profile serves, and if a plugin fails.
+    Return False for a pod that has no claims, an unbound claim or ResourceClaims. Return False as well for a member of
+    a gang, for a pod that no profile serves, and if a plugin fails.
     """
     framework = simulation.find_framework(position)
     info = simulation.arriving(position)

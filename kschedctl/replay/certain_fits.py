@@ -449,8 +449,9 @@ class FitProver:
     def _find_nodes_with_lasting_affinity(self, plugin: RejectingPlugin, info: PodInfo) -> Bools:
         """Return a mask (N,) of the nodes that required affinity and anti-affinity allow until a pod comes to the node.
 
-        The mask is empty if pods on other nodes could change the verdict: if a term of anti-affinity has domains of
-        several nodes, or if no pod matches the terms of affinity yet. Raises PluginError if the plugin fails.
+        No node is in the mask if pods on other nodes could change the verdict. This is the case if a term of
+        anti-affinity has domains of several nodes, or if no pod matches the terms of affinity yet. Raises PluginError
+        if the plugin fails.
         """
         view = self.view
         no_nodes = np.zeros(len(view.nodes), np.bool_)

@@ -24,8 +24,8 @@ def find_eviction_harms(cluster: Cluster, evicted_pods: Collection[Pod], lost: C
     This covers lost local data, pods that ask not to be evicted, outages, Jobs that start over, and pods that end
     slowly.
 
-    The pods with keys in ``lost`` are not recreated, so they cause no outages or restarts here. Nor do pods that are
-    terminating already. A workload has an outage if all of its pods with a node are evicted, unless a
+    Pods whose keys are in ``lost`` are not recreated. Such pods, and pods that are terminating already, cause no
+    outages or restarts here. A workload has an outage if all of its pods with a node are evicted, unless a
     PodDisruptionBudget keeps one of them running.
     """
     recreated_pods = [

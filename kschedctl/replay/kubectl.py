@@ -117,8 +117,8 @@ KINDS_WITH_ROLLOUT_STATUS = ("Deployment", "StatefulSet")
 def render_wait_for_replacement(pod: Pod, waiting_workloads: Container[Owner]) -> str:
     """Return the command that waits until the evicted pod's replacement runs, or a comment if kubectl has none.
 
-    kubectl can only wait until all pods of a workload run. The comment is therefore also returned for
-    `waiting_workloads`, of which other pods wait.
+    kubectl can only wait until all pods of a workload run. A workload with other waiting pods (`waiting_workloads`)
+    therefore gets a comment as well.
     """
     owner = find_owner(pod)
     if owner.kind in KINDS_WITH_ROLLOUT_STATUS and owner not in waiting_workloads:

@@ -389,8 +389,8 @@ class PodHomes(NamedTuple):
 def iter_pod_homes(simulation: Simulation, positions: Iterable[Position]) -> Iterator[PodHomes]:
     """Yield, for each pending pod at these positions, the nodes where it can run as soon as there is room.
 
-    Pods of DaemonSets are left out. So are pods that no filter looks at, because they are gated, wait for a claim, or
-    have another scheduler.
+    Pods of DaemonSets are left out, as well as pods that no filter looks at because they are gated, wait for a claim,
+    or have another scheduler.
     """
     # Pods with the same spec share a PodInfo, and so the answer
     homes_by_kind: dict[tuple[int, str], PodHomes | None] = {}

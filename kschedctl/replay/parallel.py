@@ -99,9 +99,9 @@ def run_tasks(
 ) -> Results[Result]:
     """Run a scenario for every task, and return the results, which are incomplete if the user interrupts.
 
-    ``on_done`` is called with 1 after each task. If ``parts`` has the number of parts of each task, ``on_done`` is
-    called with the number of newly finished parts instead, which running tasks report with `report_parts`. Raises
-    UsageError if the Dask cluster in `workers` does not exist, and ClusterError if the connection to it is lost.
+    ``on_done`` is called with 1 after each task. If ``parts`` gives the number of parts of each task, running tasks
+    report finished parts with `report_parts`. ``on_done`` is then called with the number of newly finished parts.
+    Raises UsageError if the Dask cluster in `workers` does not exist, and ClusterError if the connection to it is lost.
     """
     collected: list[Result | None] = [None] * len(tasks)
     processes = min(workers.processes or os.cpu_count() or 1, len(tasks))

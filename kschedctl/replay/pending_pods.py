@@ -42,7 +42,7 @@ def find_workloads_with_waiting_pods(view: Fork) -> frozenset[Owner]:
     return frozenset(find_owner(pod) for pod in unplaced_pods if is_pending(pod))
 
 
-def get_queue_turn(pod: Pod) -> tuple[bool, bool, str]:
+def build_queue_entry_key(pod: Pod) -> tuple[bool, bool, str]:
     """Return a key that sorts pending pods of equal priority by the time at which they probably entered the queue.
 
     A pod enters the queue when it is created, and keeps its place while the scheduler rejects it again and again. First

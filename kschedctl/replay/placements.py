@@ -114,8 +114,8 @@ def group_unplaced_pods(
 
     Return () if all pods have a node. ``workloads`` maps the keys of new pods to their workloads. With ``with_queues``,
     pods are also grouped by the queue in which they wait. ``displaced_from`` has the names of the nodes that all pods
-    have to leave: the groups are then ordered by the number of pods, the largest first, and say which pods were evicted
-    from other nodes. ``causes`` maps pods to causes that their messages do not name.
+    have to leave. If it is given, the largest groups come first, and groups say which pods were evicted from other
+    nodes. ``causes`` maps pods to causes that their messages do not name.
     """
     pods_by_group: dict[tuple[str, str, str, str, WaitingQueue], list[Pod]] = {}
     for outcome in outcomes:
@@ -177,7 +177,7 @@ def list_evicted_elsewhere(simulation: Simulation, displaced_from: Container[str
 def list_lost_victims(simulation: Simulation) -> tuple[str, ...]:
     """Return the keys of the pods that preemption evicted and that no controller recreates, each key once.
 
-    They have no controller, or their Job fails. Pods that were being deleted anyway are left out.
+    Such pods have no controller, or their Job fails. Pods that were being deleted anyway are left out.
     """
     pods = simulation.view.pods.objects
     job_failures = JobFailures.of(simulation.view.objects)
@@ -287,11 +287,13 @@ def _find_waiting_queue(simulation: Simulation, outcome: Outcome) -> WaitingQueu
 
 def report_evictions(simulation: Simulation) -> tuple[EvictedPod, ...]:
     """Return reports on all evictions by preemption, in order, each with what happened to the victim afterwards."""
-    # A pod that was itself evicted in round n evicts others in round n + 1
+    # Evictions cause further evictions, because replacements of victims may preempt as well. The first preemptors were
+    # not evicted themselves, and evict in round 1. A pod that was evicted in round n evicts others in round n + 1.
     latest_round_by_victim: dict[Position, int] = {}
     rounds = []
     for eviction in simulation.evictions:
-        eviction_round = latest_round_by_victim.get(eviction.preemptor, 0) + 1
+        preemptor_evicted_in_round = latest_round_by_victim.get(eviction.preemptor, 0)
+        eviction_round = preemptor_evicted_in_round + 1
         rounds.append(eviction_round)
         latest_round_by_victim[eviction.victim] = eviction_round
 

@@ -15,7 +15,7 @@ from kschedctl.api.ownership import find_owner
 from kschedctl.cluster import Cluster
 from kschedctl.cluster.recreation import recreate_pod
 from kschedctl.replay.edits import change_pods, recreate_pod_with_current_priority
-from kschedctl.replay.pending_pods import get_queue_turn
+from kschedctl.replay.pending_pods import build_queue_entry_key
 from kschedctl.replay.unknown import find_simulation_unknowns
 from kschedctl.reports.placements import EvictedPod, FailedJob, PendingLeftOut
 from kschedctl.reports.unknown import UnknownKind
@@ -36,8 +36,8 @@ def enable_pod_recreation(simulation: Simulation, scaled_down: Container[Positio
     """Make the simulation recreate evicted pods while it runs the queue, as controllers do, and return the simulation.
 
     A pod of a kind in ONE_PER_SLOT is recreated once its predecessor is gone, and any other pod at once. Pods in
-    ``scaled_down`` are not recreated, since their workload replaces or drops them. Neither are pods without a
-    controller that recreates them.
+    ``scaled_down`` are not recreated, since their workload replaces or drops them. Pods without a controller that
+    recreates pods are not recreated either.
     """
     view = simulation.view
 
@@ -90,9 +90,9 @@ def settle_simulation(simulation: Simulation) -> SettledCluster:
 def find_pending_pods_left_out(scheduler: Scheduler) -> PendingLeftOut:
     """Count the pending pods of a scheduler's cluster, and list those that would get a node if nothing else changes.
 
-    Pods that fit on no node before pending pods preempt running pods are listed apart. Pods that would get no node are
-    listed apart if they are nominated for a node that is not cordoned. `fitting` is None if extenders would have to be
-    called, or if the user interrupts.
+    Pods that fit only after preemption are in `preempting`, and all other pods that get a node are in `fitting`. Pods
+    that get no node are in `nominated` if they have a nominated node that is not cordoned. `fitting` is None if
+    extenders would have to be called, or if the user interrupts.
     """
     simulation = enable_pod_recreation(Simulation(scheduler))
     pending = find_pods_still_pending(simulation)
@@ -157,7 +157,7 @@ def find_pods_still_pending(simulation: Simulation) -> list[Position]:
     pods = simulation.view.pods.objects
     without_node = find_positions(~simulation.view.mask_placed())
     pending = [position for position in without_node if position not in simulation.gone and _is_pending(pods[position])]
-    return sorted(pending, key=lambda position: get_queue_turn(pods[position]))
+    return sorted(pending, key=lambda position: build_queue_entry_key(pods[position]))
 
 
 def _is_pending(pod: Pod) -> bool:
@@ -184,9 +184,9 @@ def schedule_victims_until_stable(simulation: Simulation, latest: list[Outcome])
     """Schedule the victims of the latest outcomes until no more pods are preempted, and return all outcomes.
 
     The messages of pods that fit nowhere are not filled in. These pods come last, each once. Victims that were
-    recreated while the simulation ran have outcomes in ``latest``. Others, such as members of gangs, are recreated
-    here. If a Job fails because of the evictions, its pods end, and pods without a node are tried again. The loop ends
-    because a victim has a lower priority than its preemptor or may itself preempt only a few times.
+    recreated while the simulation ran have outcomes in ``latest``. Other victims, such as members of gangs, are
+    recreated here. If a Job fails because of the evictions, its pods end, and pods without a node are tried again. The
+    loop ends because a victim has a lower priority than its preemptor or may itself preempt only a few times.
     """
     placed_outcomes: list[Outcome] = []
     while not simulation.interrupted:
@@ -215,7 +215,7 @@ def list_displaced_victims(simulation: Simulation, outcomes: Iterable[Outcome]) 
 def recreate_gone_pods(simulation: Simulation, positions: Iterable[Position]) -> list[Position]:
     """Recreate the gone pods among ``positions`` as their controllers would, and return the recreated pods.
 
-    They are removed from ``simulation.gone`` and wait for a node from now on.
+    Recreated pods are removed from ``simulation.gone`` and wait for a node from now on.
     """
     gone = simulation.gone
     recreated = [position for position in positions if position in gone and _record_eviction(simulation, position)]
@@ -313,8 +313,8 @@ def _select_latest_outcomes(outcomes: Iterable[Outcome]) -> Iterable[Outcome]:
 def build_resulting_cluster(simulation: Simulation) -> Cluster:
     """Build the cluster as it is after the simulation.
 
-    Pods that moved are on their new nodes, pods that lost their node are pending, and gone pods are left out. So are
-    the pods of Jobs that failed because their pods were evicted.
+    Pods that moved are on their new nodes, and pods that lost their node are pending. Gone pods are left out, as well
+    as the pods of Jobs that failed because their pods were evicted.
     """
     from kschedctl.replay.controllers.job_failures import JobFailures  # noqa: PLC0415 - only after evictions
 

@@ -295,8 +295,8 @@ def describe_exceeded_storage(view: Fork, placed: Iterable[Position]) -> tuple[s
 def _iter_new_volumes(listers: Listers, view: Fork, position: Position) -> Iterator[tuple[PoolKey, int]]:
     """Yield the pools and the size in bytes of each volume that a driver makes for the placed pod.
 
-    The pools are those of the storage class that the pod's node can use. Volumes without such pools are left out. So
-    are volumes whose driver publishes no capacity.
+    The pools are those of the storage class that the pod's node can use. Volumes without such pools and volumes whose
+    driver publishes no capacity are left out.
     """
     pod = view.pods.objects[position]
     for claim_volume in iter_claim_volumes(pod):

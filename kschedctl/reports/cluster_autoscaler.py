@@ -309,15 +309,6 @@ class ScaleUp(Report, frozen=True):
         waiting = tuple(
             ShortPods(pods=1, such_as=pod, workload="", why=message) for pod, message in self.still_pending.items()
         )
-        ignored = self.describe_ignored_pods()
-        warnings = (f"the autoscaler {ignored}",) if ignored else ()
-        if self.still_pending:
-            stay = agreeing(len(self.still_pending), "stays", "stay")
-            enough = f"; {counted(self.enough, 'new node')} would be enough" if self.enough is not None else ""
-            pronoun = "it" if len(self.still_pending) == 1 else "them"
-            pods = first_few(tuple(self.still_pending))
-            text = f"{pods} {stay} pending although nodes are added for {pronoun}{enough}"
-            warnings = (text, *warnings)
         fixes = tuple(
             ShortFix(
                 f"Declare {' and '.join(gap.settings)} on node group {gap.group}: it has no nodes, and its template "
@@ -331,9 +322,20 @@ class ScaleUp(Report, frozen=True):
             summary,
             pods=(*waiting, *unhelped),
             fixes=fixes,
-            warnings=warnings,
+            warnings=tuple(self._iter_warnings()),
             figures={"unschedulable": len(self.unschedulable), "helped": len(self.helped)},
         )
+
+    def _iter_warnings(self) -> Iterator[str]:
+        """Yield a warning about the pods that stay pending, and one about the pods that the autoscaler ignores."""
+        if self.still_pending:
+            stay = agreeing(len(self.still_pending), "stays", "stay")
+            enough = f"; {counted(self.enough, 'new node')} would be enough" if self.enough is not None else ""
+            pronoun = "it" if len(self.still_pending) == 1 else "them"
+            pods = first_few(tuple(self.still_pending))
+            yield f"{pods} {stay} pending although nodes are added for {pronoun}{enough}"
+        if ignored := self.describe_ignored_pods():
+            yield f"the autoscaler {ignored}"
 
     def iter_doubts(self) -> Iterator[str]:
         """Yield what limits the answer: what is not certain about groups and flags comes first."""

@@ -279,7 +279,7 @@ class Provisioning(Report, frozen=True):
     def _iter_warnings(self) -> Iterator[str]:
         """Yield the warnings of the report.
 
-        They say that no NodePool is eligible, that instance types besides those of existing nodes are not known, and
+        The warnings say that no NodePool is eligible, that only the instance types of existing nodes are known, and
         which NodePools launch nothing because of their limits.
         """
         if self.scheduler_error:

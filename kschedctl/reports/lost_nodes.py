@@ -71,7 +71,7 @@ class LateReason(StrEnum):
     """The pod gets a node, but a volume that only one node may attach stays attached to the lost node."""
 
     def describe(self, pods: str, *, single: bool) -> str:
-        """Return a clause that says why the pods run late. `single` says whether it is one pod."""
+        """Return a clause that says why pods run late. `pods` names them, and `single` says if it is one."""
         gets = "gets" if single else "get"
         match self:
             case LateReason.CONTROLLER_WAITS:

@@ -611,8 +611,8 @@ class DownNode(Document, frozen=True):
             )
 
 
-def describe_down_nodes(down_nodes: Sequence[DownNode]) -> tuple[str, ...]:
-    """Return, for unreachable nodes and for nodes that are not ready, how long their pods stay Terminating."""
+def describe_pods_stuck_on_down_nodes(down_nodes: Sequence[DownNode]) -> tuple[str, ...]:
+    """Describe how long pods stay Terminating on unreachable nodes, and on nodes that are not ready."""
     texts = []
     for health in (NodeHealth.UNREACHABLE, NodeHealth.NOT_READY):
         nodes = [down for down in down_nodes if down.health is health]

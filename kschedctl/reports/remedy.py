@@ -199,10 +199,10 @@ class Remedy(Document, frozen=True):
 
 
 def sort_incomplete_and_costly_fixes_last(remedies: Iterable[Remedy]) -> tuple[Remedy, ...]:
-    """Sort the fixes in the order in which an operator would try them: those that need values last.
+    """Sort the fixes in the order in which an operator would try them.
 
-    A fix that needs values comes first if it has fewer changes than every fix that needs none. Among the fixes that
-    need none, those that cost more pods than they place come last.
+    Fixes that cost more pods than they place come after other fixes, and fixes that need values from the user come
+    last. A fix that needs values comes first, however, if it has fewer changes than every fix that needs none.
     """
     listed = tuple(remedies)
     fewest_changes = min((len(remedy.kinds) for remedy in listed if not remedy.needs_values), default=0)

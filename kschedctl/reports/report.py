@@ -153,7 +153,7 @@ class PlainReport(Document, frozen=True):
         return printable(" ".join(filter(None, self.build_headline_parts())) or type(self).__name__)
 
     def iter_doubts(self) -> Iterator[str]:
-        """Yield what limits the answer: what was not read, replayed or verified, and bugs of kube-scheduler."""
+        """Yield the doubts about the answer: what was not read, replayed or verified, and bugs of kube-scheduler."""
         yield from self._describe_interruption()
         if unknown := describe_unread_kinds(getattr(self, "unknown", ())):
             yield unknown
@@ -169,7 +169,7 @@ class PlainReport(Document, frozen=True):
         return ("interrupted: a partial result",) if getattr(self, "interrupted", False) else ()
 
     def _iter_further_doubts(self) -> Iterator[str]:
-        """Yield what limits the answer, apart from an interruption and from what was not read."""
+        """Yield the doubts about the answer other than an interruption and unread kinds."""
         yield from getattr(self, "doubts", ())
         yield from (f"not replayed: {what}" for what in getattr(self, "not_replayed", ()))
         if ignored := getattr(self, "ignored", ()):

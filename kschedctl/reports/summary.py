@@ -65,6 +65,22 @@ def describe_node_share(nodes: int, within: int, total: int) -> str:
     return f"both {noun}" if nodes == 2 else f"all {nodes:,} {noun}"
 
 
+def describe_no_node(within: int, total: int) -> str:
+    """Return the eligible nodes, or all nodes, as the subject of a clause about what none of them has.
+
+    `within` is the number of eligible nodes (0 if unknown), and `total` is the number of all nodes.
+
+    >>> describe_no_node(9, 12), describe_no_node(2, 12), describe_no_node(0, 12), describe_no_node(0, 1)
+    ('none of the 9 candidate nodes', 'neither candidate node', 'none of the 12 nodes', 'no node')
+    """
+    only_some_are_eligible = 0 < within < total
+    among = within if only_some_are_eligible else total
+    noun = "candidate node" if only_some_are_eligible else "node"
+    if among < 2:
+        return f"no {noun}"
+    return f"neither {noun}" if among == 2 else f"none of the {among:,} {noun}s"
+
+
 class ShortNodes(Document, frozen=True):
     """Rejected nodes that have the same answer."""
 

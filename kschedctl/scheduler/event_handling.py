@@ -156,6 +156,7 @@ class EventHandlers:
         for action, differs in NODE_CHANGES:
             gate = GATES.get(action)
             if (gate is None or self.gates.enabled(gate)) and differs(change):  # one update may cause several events
+                # Uncordoning and other changes of taints are the same action, so only the name tells them apart.
                 name = UNCORDONED if differs is _is_uncordoned else ""
                 yield self._build_event(NODE, action, name)
 
@@ -242,7 +243,8 @@ class EventHandlers:
         """Build the event for an update of a pod on a node.
 
         In some versions the event is a general update, which reaches each plugin that registered for any kind of pod
-        update. There, a scale-down is always general, and other updates are so with the gate SchedulerQueueingHints.
+        update. In these versions, a scale-down is always general. Other updates are general if the gate
+        SchedulerQueueingHints is on.
         """
         is_version_with_general_updates = REPORTED_AS_ANY_UPDATE.at(self.gates.release)
         is_scale_down = action is ActionType.UPDATE_POD_SCALE_DOWN

@@ -121,7 +121,7 @@ class Framework:
     def without_extenders(self) -> Framework:
         """Return the framework with extenders that are never called, or itself if no extender is called anyway.
 
-        It is used for cycles that upstream does not run. Each call builds a new framework.
+        Such a framework is used for cycles that upstream does not run. Each call builds a new framework.
         """
         if all(extender.call is None for extender in self.extenders):
             return self
@@ -245,7 +245,7 @@ class Scheduler:
 
     @cached_property
     def queue_sort(self) -> QueueSortPlugin | None:
-        """The plugin that orders the queue. It is None for PrioritySort and for a plugin that is not replayed.
+        """The plugin that orders the queue, or None for PrioritySort and for a plugin that is not replayed.
 
         All profiles have the same QueueSort plugin, so the first profile decides.
         """

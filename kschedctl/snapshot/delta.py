@@ -46,7 +46,7 @@ class Delta(msgspec.Struct, frozen=True):
     def apply_to_sums(self, sums: npt.NDArray[np.int64], values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Return a copy of `sums`, the sums over each node's pods, with the changes applied.
 
-        `values` has one entry per PodInfo. It is added for each added pod and subtracted for each removed pod.
+        `values` has one entry per PodInfo, which is added for each added pod and subtracted for each removed pod.
         """
         total = sums.copy()
         if self:
@@ -59,7 +59,8 @@ class Delta(msgspec.Struct, frozen=True):
         `values` has one entry per PodInfo. There must be at least one change.
         """
         changes = values.take(self.info, axis=0)
-        changes *= self.sign.reshape(-1, *[1] * (values.ndim - 1))
+        axes_of_a_value = values.ndim - 1  # a pod's sign applies along all of them
+        changes *= self.sign.reshape(-1, *[1] * axes_of_a_value)
         starts = find_run_starts(self.node)  # changes are sorted by node, so each node's changes are one run
         total[self.node[starts]] += np.add.reduceat(changes, starts, axis=0)
 

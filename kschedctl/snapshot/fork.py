@@ -144,6 +144,7 @@ class Fork:
         fork.pods = self.pods
         if all(getattr(self.cluster, field) is getattr(cluster, field) for field in SELECTING_FIELDS):
             fork._memo_of_pods = self._memo_of_pods
+        # Added nodes have no pods yet.
         empty = np.zeros((len(added), self.requested.shape[1]), np.int64)
         fork.requested = np.concatenate((self.requested, empty))
         fork.nonzero_requested = np.concatenate((self.nonzero_requested, empty))
@@ -294,9 +295,9 @@ class Fork:
     ) -> Counts:
         """Return the sums of pod weights on each node or in each domain.
 
-        `key` identifies the weights and domains, for pods like `info` if it is given, as in `memo`. Weights are
-        computed once per distinct pod, and their sums are kept up to date as pods move. The sums are read-only and
-        valid until the next move.
+        `key` identifies the weights and domains. With `info`, the sums are for pods like this one, as in `memo`.
+        Weights are computed once per distinct pod, and their sums are kept up to date as pods move. The sums are
+        read-only and valid until the next move.
         """
         return self.get_or_build_tally(key, weights, domains, info).compute_current_sums(self.trail)
 
@@ -321,7 +322,8 @@ class Fork:
             return tally
 
         if self.part_of is not None and pod_key is not None:  # the other parts of the fork may have the same sums
-            shared_tally = self.part_of.find_shared_tally(by_node or pod_key, weights, domains)
+            sums_key = by_node or pod_key  # sums by domain are derived from the sums by node, if these have a key
+            shared_tally = self.part_of.find_shared_tally(sums_key, weights, domains)
             if shared_tally is not None:
                 self._cache_tally(pod_key, shared_tally)
                 return shared_tally
@@ -359,15 +361,15 @@ class Fork:
     def memo(self, key: Hashable, make: Callable[[], V], info: PodInfo | None = None) -> V:
         """Return a cached result that depends on nodes and distinct pods, but not on where pods are.
 
-        `key` identifies the result, for pods like `info` if it is given. If `info` has no number, the result is
-        computed each time. Forks share the cache.
+        `key` identifies the result. With `info`, the result is for pods like this one, and is computed each time if
+        `info` has no number. Forks share the cache.
         """
         return _get_or_make_result(self._memo, _build_pod_key(key, info), make, MAX_MEMOS)
 
     def memo_of_pods(self, key: Hashable, make: Callable[[], V], info: PodInfo | None = None) -> V:
         """Return a cached result that depends on distinct pods and SELECTING_FIELDS but on no node.
 
-        It works like `memo`, but the result is kept even if nodes change.
+        Unlike with `memo`, the result is kept even if nodes change.
         """
         return _get_or_make_result(self._memo_of_pods, _build_pod_key(key, info), make, MAX_MEMOS_OF_PODS)
 
@@ -495,7 +497,7 @@ class Fork:
     def get_nominated_delta(self, priority: int) -> Delta:
         """Return a delta that adds the nominated pods of at least this priority that have no node.
 
-        It is cached until nominations change.
+        The delta is cached until nominations change.
         """
         if priority not in self._nominated_by_priority:
             _, positions = self.nominations
@@ -561,8 +563,8 @@ class PartOfFork(NamedTuple):
         """Return a column about the remaining nodes as they were when the other nodes were left out.
 
         `compute` returns the column (N,) for the whole fork, and each entry must depend only on the node and its pods.
-        It is called once for all forks that leave out some nodes of the whole fork. Return None if pods have moved in
-        the whole fork since.
+        All forks that leave out some nodes of the whole fork share one call. Return None if pods have moved in the
+        whole fork since.
         """
         if len(self.whole.trail) != self.moves:
             return None
@@ -597,7 +599,7 @@ class PartOfFork(NamedTuple):
 
 
 def _build_pod_key(key: Hashable, info: PodInfo | None) -> Hashable:
-    """Return the cache key for all pods like `info`. Without `info`, it is `key` itself.
+    """Return the cache key for all pods like `info`. Without `info`, the cache key is `key` itself.
 
     Return None if the pod has no number. In this case, nothing is cached.
     """

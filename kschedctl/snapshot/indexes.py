@@ -33,7 +33,8 @@ class Indexes:
         self._versions: dict[Hashable, list[_Version]] = {}
 
     def get_or_make(self, key: Hashable, sources: tuple[object, ...], make: Callable[[], V]) -> V:
-        """Return the value for `key` that is derived from exactly these source objects. Derive and store it if needed.
+        """Return the value for `key` that is derived from exactly these source objects. Derive and store the value if
+        needed.
 
         Source objects are compared by identity. Only the MAX_VERSIONS latest values of a key are kept.
         """
@@ -76,7 +77,7 @@ class ClusterObjects:
 
     @property
     def cluster(self) -> Cluster:
-        """A cluster with the current state of all objects. It is rebuilt only after objects were replaced."""
+        """A cluster with the current state of all objects. The cluster is rebuilt only after objects were replaced."""
         if self._replaced:
             self._cluster = self._cluster.with_objects(self._replaced)
             self._replaced = {}
@@ -110,7 +111,7 @@ class ClusterObjects:
         return self.index(("by name", kind), _index_by_name, kind).get((namespace, name))
 
     def find_gap(self, kind: str, namespace: str = "") -> Gap | None:
-        """Return the reason why not all objects of a kind were read, or None if they were."""
+        """Return the reason why not all objects of a kind were read, or None if all were read."""
         return self._cluster.find_gap(kind, namespace)
 
     def get_derived_value(self, key: Hashable, make: Callable[[], F], *kinds: str) -> F:

@@ -324,7 +324,7 @@ class AllNodes(NodeColumns):
         return ListedImages(rows_in_joining_order, [self.objects[row].status.images for row in rows_in_joining_order])
 
     def label(self, key: str) -> LabelColumn:
-        """Return the column of one label key. Its values are numbered in the order in which nodes first have them.
+        """Return the column of one label key. The values are numbered in the order of the first nodes that have them.
 
         Columns are cached.
         """
@@ -345,7 +345,10 @@ def _encode_distinct(values: Iterable[tuple[T, ...]]) -> tuple[list[tuple[T, ...
 
 
 def match_node_selector(nodes: NodeColumns, selector: CompiledNodeSelector) -> Bools:
-    """Return a mask (N,) of the nodes that a node selector matches. Raises NodeSelectorError if it is invalid."""
+    """Return a mask (N,) of the nodes that a node selector matches.
+
+    Raises NodeSelectorError if the selector is invalid.
+    """
     return nodes.evaluate_per_node(selector.match, selector.keys, selector.names).astype(np.bool_)
 
 

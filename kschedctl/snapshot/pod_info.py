@@ -119,13 +119,20 @@ class PodInfo:
 
     @cached_property
     def nonzero_requests(self) -> dict[str, int]:
-        """The requested amount by resource, with a default for containers without CPU or memory requests."""
-        defaults: Mapping[str, Quantity] = DEFAULT_REQUESTS
+        """The requested amount by resource, with a default for containers without CPU or memory requests.
+
+        If the pod has pod-level requests, only resources that it does not request at all get the default.
+        """
+        container_defaults: Mapping[str, Quantity] = DEFAULT_REQUESTS
+        # Pod-level requests already include the containers that request nothing
         if self.options.pod_level and has_pod_level_requests(self.pod):
-            defaults = {name: quantity for name, quantity in DEFAULT_REQUESTS.items() if name not in self.requests}
-        if not defaults:
+            container_defaults = {
+                name: quantity for name, quantity in DEFAULT_REQUESTS.items() if name not in self.requests
+            }
+        if not container_defaults:
             return self.requests
-        return self.compute_amounts(self.options._replace(non_missing=defaults))
+        options_with_defaults = self.options._replace(non_missing=container_defaults)
+        return self.compute_amounts(options_with_defaults)
 
     @cached_property
     def incoming_requests(self) -> dict[str, int]:
@@ -163,22 +170,22 @@ class PodInfo:
 
     @cached_property
     def required_affinity(self) -> tuple[AffinityTerm, ...]:
-        """The required pod affinity terms. There are none if any of them is invalid."""
+        """The required pod affinity terms. If a term is invalid, there are no terms."""
         return self._parse_terms_if_valid(_list_required_terms(self._pod_affinity))
 
     @cached_property
     def required_anti_affinity(self) -> tuple[AffinityTerm, ...]:
-        """The required pod anti-affinity terms. There are none if any of them is invalid."""
+        """The required pod anti-affinity terms. If a term is invalid, there are no terms."""
         return self._parse_terms_if_valid(_list_required_terms(self._pod_anti_affinity))
 
     @cached_property
     def preferred_affinity(self) -> tuple[AffinityTerm, ...]:
-        """The preferred pod affinity terms with their weights. There are none if any of them is invalid."""
+        """The preferred pod affinity terms with their weights. If a term is invalid, there are no terms."""
         return self._parse_terms_if_valid(_list_preferred_terms(self._pod_affinity))
 
     @cached_property
     def preferred_anti_affinity(self) -> tuple[AffinityTerm, ...]:
-        """The preferred pod anti-affinity terms with their weights. There are none if any of them is invalid."""
+        """The preferred pod anti-affinity terms with their weights. If a term is invalid, there are no terms."""
         return self._parse_terms_if_valid(_list_preferred_terms(self._pod_anti_affinity))
 
     @cached_property
@@ -209,7 +216,7 @@ class PodInfo:
         return self.spec.affinity.pod_anti_affinity if self.spec.affinity else None
 
     def _parse_terms_if_valid(self, terms: Iterable[tuple[PodAffinityTerm, int]]) -> tuple[AffinityTerm, ...]:
-        """Parse terms. If one of them is invalid, return no terms, as upstream does for running pods."""
+        """Parse terms. If a term is invalid, return no terms, as upstream does for running pods."""
         try:
             return self._parse_terms(terms)
         except SelectorError:

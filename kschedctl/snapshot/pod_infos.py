@@ -371,8 +371,8 @@ def _get_request_ids(pod: Pod) -> tuple[int, ...]:
 def _build_request_digest(pod: Pod) -> bytes:
     """Return a digest that is equal for pods with the same requests, regardless of the names of containers.
 
-    It covers everything from which requests are computed. Besides the spec's resources and overhead, these are the
-    restart policies that mark sidecars, the resources in the status, and the reason for a pending resize.
+    The digest covers everything from which requests are computed. Besides the spec's resources and overhead, these are
+    the restart policies that mark sidecars, the resources in the status, and the reason for a pending resize.
     """
     spec, status = pod.spec, pod.status
     # While a pod is being resized, its requests also depend on its status (upstream: PodRequests).
@@ -458,16 +458,18 @@ class DistinctInfos(Sequence[PodInfo]):
         return info
 
     def get_recreated(self, number: int) -> PodInfo:
-        """Return the PodInfo of the pod with this number as its controller recreates it, without a node.
+        """Return the PodInfo of the pod with this number as its controller recreates the pod, without a node.
 
-        Its number is one that no stored PodInfo has: that of the pod plus the number of all infos. Pods that differ
-        only in the labels of their nodes are recreated alike, so that they share a PodInfo and the number of the first.
+        The number of the returned PodInfo is the pod's number plus the number of all infos, so no stored PodInfo has
+        it. Pods that differ only in the labels of their nodes are recreated alike. They share a PodInfo, with the
+        number of the first.
         """
         info = self._recreated_infos.get(number)
         if info is None:
             stored_info = self[number]
             pod = self._to_recreated_pod(stored_info.pod)
             info = PodInfo(pod, stored_info.options, len(self) + number, stored_info.alike)
+            # Without labels of its node, the pod may equal other recreated pods.
             if pod.metadata.labels != stored_info.labels and not _has_claims_by_name(pod.spec):
                 info = self._recreated_by_key.setdefault(self._build_recreated_key(number, pod), info)
             self._recreated_infos[number] = info

@@ -162,7 +162,7 @@ class PodColumns:
 
     @cached_property
     def nominated_positions(self) -> list[int]:
-        """The positions of the pods with status.nominatedNodeName. The list is empty if no pod has one."""
+        """The positions of the pods with status.nominatedNodeName."""
         nominated_rows = self.objects.table.find_rows(lambda template: bool(template.status.nominated_node_name))
         if not len(nominated_rows):
             return []

@@ -187,17 +187,17 @@ class Snapshot:
     ) -> Snapshot:
         """Build the snapshot of a cluster, with the nodes in the scheduler's order.
 
-        The snapshot has the pods that have not ended. With `settings.ended`, it has only the pods that have ended.
-        `nodes` has the columns of the cluster's nodes if another snapshot of the same nodes has built them.
+        The snapshot has the pods that have not ended. With `settings.ended`, the snapshot has only the pods that have
+        ended. `nodes` has the columns of the cluster's nodes if another snapshot of the same nodes has built them.
         """
         if nodes is None:
             nodes = AllNodes(interleave_zones(map(apply_node_defaults, cluster.nodes)))
         pod_table = cluster.pods.select_terminated() if settings.ended else cluster.pods.drop_terminated()
         pods = PodColumns.from_table(
             pod_table,
-            lambda pod: settings.build_stored_pod(pod, cluster),
-            settings.requests,
-            lambda pod: recreate_pod(pod, cluster),
+            stored=lambda pod: settings.build_stored_pod(pod, cluster),
+            options=settings.requests,
+            recreated=lambda pod: recreate_pod(pod, cluster),
         )
         return cls(
             cluster,

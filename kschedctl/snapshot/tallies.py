@@ -29,7 +29,7 @@ class Tally:
     def compact(self) -> Tally:
         """Return an equal tally that takes less memory if few pods count, otherwise the tally itself.
 
-        The compact tally is slower. It is meant for cases that need thousands of tallies.
+        The compact tally is slower. Use it where thousands of tallies are needed.
         """
         infos, slots = self.weights.nonzero()[0], self.sums.nonzero()[0]
         if len(infos) <= FEW_INFOS and len(slots) <= FEW_SLOTS:

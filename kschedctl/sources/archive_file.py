@@ -90,6 +90,7 @@ class Archive:
         info = self._zip.getinfo(name)
         if info.file_size > max_size:
             raise InputError(f"its part {name} is larger than {max_size >> 20:,} MiB")
+        # Besides the byte itself, each byte may need a reference to the object that it begins.
         self._reserve_memory((1 + REFERENCE_BYTES) * info.file_size)
         with self._zip.open(info) as stream:
             data = stream.read(info.file_size + 1)
@@ -99,7 +100,7 @@ class Archive:
         return data
 
     def _reserve_memory(self, size: int) -> None:
-        """Add the bytes to the memory that the snapshot takes. Raises InputError if it exceeds the limit."""
+        """Add the bytes to the memory that the snapshot takes. Raises InputError if the sum exceeds the limit."""
         self._reserved += size
         if self._reserved > self._limit:
             raise InputError(f"needs more than {self._limit >> 20:,} MiB of memory")
@@ -108,7 +109,7 @@ class Archive:
 def _estimate_memory(data: bytes) -> int:
     """Estimate the maximum memory in bytes of objects decoded from msgpack, apart from the lists that hold them.
 
-    All bytes that can begin an object are counted. Most of them are really part of a text.
+    All bytes that can begin an object are counted. Most of these bytes are really part of a text.
 
     >>> _estimate_memory(bytes([0x92, 0x80, 0xA1, 0x61])) == MAP_BYTES + 2 * OBJECT_BYTES
     True
@@ -143,7 +144,7 @@ def open_archive(path: str) -> Iterator[Archive]:
 def _open_seekable(path: str) -> Iterator[tuple[BinaryIO, int]]:
     """Yield the snapshot as a seekable file, and its size. Standard input and pipes are read into memory.
 
-    Raises InputError if it is not a snapshot or too large.
+    Raises InputError if the file is not a snapshot or too large.
     """
     with open_without_unpacking(path) as (file, first):
         head = first + file.read(_HEAD_SIZE)
@@ -254,7 +255,7 @@ def write_archive(
 def read_header(path: str) -> Header:
     """Return the header of a snapshot file, or of standard input for ``-``.
 
-    Raises InputError if it is not a readable snapshot.
+    Raises InputError if the file is not a readable snapshot.
     """
     with open_archive(path) as members:
         return _decode_header(members)
@@ -263,7 +264,7 @@ def read_header(path: str) -> Header:
 def read_archive(path: str) -> Cluster:
     """Return the cluster in a snapshot file, or on standard input for ``-``.
 
-    Raises InputError if it is not a readable snapshot.
+    Raises InputError if the file is not a readable snapshot.
     """
     with without_garbage_collection(), open_archive(path) as members:
         header = _decode_header(members)

@@ -148,7 +148,7 @@ def _build_pod_record(table: PodTable) -> _PodRecord:
         _encode_numbers(rows),
         _encode_numbers(table.template),
         list(table.names),
-        *map(_encode_column, table.columns),
+        *map(_encode_column, table.columns),  # the record's last fields are in the order of the table's columns
     )
 
 
@@ -165,7 +165,10 @@ def _build_node_record(nodes: list[Node]) -> _NodeRecord:
 
 
 def _encode_column(column: TextColumn) -> _Column:
-    """Build the record for a column of texts. It stores them in the column's form: as times, as UIDs or as codes."""
+    """Build the record for a column of texts.
+
+    The texts are stored in the column's form: as times, as UIDs or as codes.
+    """
     match column:
         case TimeColumn():
             return _Column(_ColumnForm.TIMES, column.seconds.astype("<i8").tobytes())
@@ -185,7 +188,7 @@ def _encode_numbers(numbers: object) -> bytes:
 
 
 def decode_objects(kind: str, data: bytes, count: int) -> Sequence[Struct]:
-    """Decode the objects in a section. Raises ValueError unless it consists of ``count`` valid objects."""
+    """Decode the objects in a section. Raises ValueError unless the section has ``count`` valid objects."""
     decode = _DECODERS.get(kind)
     objects = decode(data) if decode else _decode_struct_list(kind, data)
     if len(objects) != count:
@@ -279,7 +282,7 @@ def _decode_nodes(data: bytes) -> tuple[Node, ...]:
 
 
 def _decode_struct_list(kind: str, data: bytes) -> tuple[Struct, ...]:
-    """Decode a section that is a plain list of the kind's structs. Raises ValueError if it is not."""
+    """Decode a section that is a plain list of the kind's structs. Raises ValueError for any other content."""
     tuple_type: Any = GenericAlias(tuple, (KINDS[kind].struct, ...))
     objects: tuple[Struct, ...] = decode_msgpack(data, tuple_type)
     return objects

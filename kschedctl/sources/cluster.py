@@ -109,8 +109,8 @@ class Cluster(cluster.Cluster):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the cluster to a snapshot file, as ``kschedctl snapshot save`` does.
 
-        The file contains only what scheduling reads: no env, no Secrets, no ConfigMaps. Raises InputError if the file
-        cannot be written.
+        The file contains only what scheduling reads: no env, no Secrets, and only Kueue's and autoscalers' ConfigMaps.
+        Raises InputError if the file cannot be written.
         """
         from kschedctl.sources.archive_file import write_archive  # noqa: PLC0415 - few clusters are saved
 

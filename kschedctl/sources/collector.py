@@ -272,9 +272,9 @@ class Collector:
             self.covered.update(kinds)
 
     def _add_list(self, document: dict[str, object], kind: str, version: str, place: Place) -> None:
-        """Add the items of a List. Items of a typed list get its kind and version.
+        """Add the items of a List, and record which kinds the List covers.
 
-        Raises InputError if an item is malformed.
+        Items of a typed list get its kind and version. Raises InputError if an item is malformed.
         """
         items = document["items"]
         if items is None:
@@ -295,7 +295,7 @@ class Collector:
     def _add_object_in_any_version(self, document: dict[str, object], kind: str, version: str, place: Place) -> None:
         """Add an object of a kind that is read, in a known or a newer API version.
 
-        Raises InputError if it is malformed.
+        Raises InputError if the object is malformed.
         """
         if is_unknown_newer_version(kind, version):
             self._add_newer_version(document, kind, place)
@@ -305,7 +305,7 @@ class Collector:
     def _add_newer_version(self, document: dict[str, object], kind: str, place: Place) -> None:
         """Read an object as the newest known version, because its apiVersion is newer, and add it.
 
-        If it cannot be read, record that its kind is incomplete. Otherwise, record a warning once per version.
+        If the object cannot be read, record that its kind is incomplete. Otherwise, record a warning once per version.
         """
 
         add_in_known_version = partial(self._add_object, document, kind, place)
@@ -313,14 +313,16 @@ class Collector:
         if gap is not None:
             self.left_out.setdefault(kind, gap)
             self.skipped[kind] += 1
-        elif (warning := describe_accepted_version(kind, str(document["apiVersion"]))) not in self.warnings:
+            return
+        warning = describe_accepted_version(kind, str(document["apiVersion"]))
+        if warning not in self.warnings:
             self.warnings.append(warning)
 
     def _add_object(self, document: dict[str, object], kind: str, place: Place) -> None:
-        """Decode, validate and add an object of a kind that is read.
+        """Decode, validate and add an object of a kind that is read, and warn about unknown fields.
 
-        Workloads without UID are ignored, and objects that do not matter for scheduling are counted as skipped. Raises
-        InputError if it is malformed.
+        Workloads without UID are ignored, and a malformed workload only leaves a gap. Objects that do not matter for
+        scheduling are counted as skipped. Raises InputError if any other object is malformed.
         """
         if kind in STORED_WORKLOADS:
             self._add_stored_workload(document, kind, place)
@@ -386,7 +388,7 @@ class Collector:
     def _warn_of_unknown_fields(self, document: dict[str, object], place: Place) -> None:
         """Warn about fields of a manifest that the API does not know and would drop.
 
-        At most MAX_REPORTED_FIELDS of them are named.
+        At most MAX_REPORTED_FIELDS of the fields are named. The remaining fields are only counted.
         """
         unknown = list(iter_unknown_fields(document))
         self.warnings += [f"{place}: {field}" for field in unknown[:MAX_REPORTED_FIELDS]]

@@ -92,12 +92,12 @@ class _NodeRecord(msgspec.Struct, array_like=True):
 def iter_names_in_files(paths: Sequence[str], kind: str, recursive: bool = False) -> Iterator[ObjectName]:
     """Yield the names of objects of a kind in files and folders. Standard input and large files are skipped.
 
-    Folders in folders are read if ``recursive``. Raises OSError, ValueError or KschedctlError if a file cannot be read
+    Subfolders are read if ``recursive`` is true. Raises OSError, ValueError or KschedctlError if a file cannot be read
     or parsed.
     """
     for path in find_files([path for path in paths if path != STDIN], recursive).files:
         for document in _iter_documents(_read_file(path), path):
-            yield from _iter_object_names(document, kind, "")
+            yield from _iter_object_names(document, kind, item_kind="")
 
 
 def list_names_in_snapshot(path: str, kind: str) -> list[ObjectName]:
@@ -184,7 +184,8 @@ def _iter_object_names(document: _Object, kind: str, item_kind: str) -> Iterator
 def merge_kubeconfigs(paths: Sequence[str]) -> Kubeconfig:
     """Merge the contexts, clusters and users of kubeconfig files. If a name occurs twice, the first file wins.
 
-    Each entry gets a field ``folder``, to which its relative paths refer. Missing files are skipped.
+    The first file with a current context also decides this context. Each entry gets a field ``folder``, to which its
+    relative paths refer. Missing files are skipped.
     """
     import yaml  # noqa: PLC0415 - only clusters need it
 

@@ -239,7 +239,7 @@ def _describe_json_error(text: str, error: json.JSONDecodeError) -> str:
 def _describe_preceding_element(preceding_text: str) -> str:
     """Return Go's words for the element before the invalid character, which a comma should have followed.
 
-    It is an item of an array or a key-value pair of an object.
+    The element is an item of an array or a key-value pair of an object.
     """
     # Brackets in strings do not count
     open_brackets: list[str] = []
@@ -311,6 +311,6 @@ def _load_client_certificate(context: ssl.SSLContext, tls: ExtenderTLSConfig) ->
 
 
 def _read_file(path: str) -> bytes:
-    """Return the content of a file. Raises OSError if it cannot be read."""
+    """Return the content of a file. Raises OSError if the file cannot be read."""
     with open(path, "rb") as file:
         return file.read()

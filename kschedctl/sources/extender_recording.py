@@ -137,7 +137,7 @@ class Recorder:
         return status, body
 
     def write(self, path: str) -> None:
-        """Write the recorded answers to a private file. Raises InputError if it cannot be written."""
+        """Write the recorded answers to a private file. Raises InputError if the file cannot be written."""
         document = ExtenderAnswers(tuple(self.answers))
         write_file(path, [msgspec.json.format(msgspec.json.encode(document), indent=1), b"\n"], private=True)
 
@@ -166,7 +166,7 @@ class RecordedAnswers:
 
     @classmethod
     def read(cls, path: str) -> RecordedAnswers:
-        """Read recorded answers from a file. Raises InputError if it cannot be read or is malformed."""
+        """Read recorded answers from a file. Raises InputError if the file cannot be read or is malformed."""
         documents = read_documents(path)
         if len(documents) != 1 or documents[0].get("kind") != "ExtenderAnswers":
             raise InputError("no ExtenderAnswers", where=path, hint="--record-extenders writes such a file")
@@ -198,7 +198,7 @@ def _get_question(answer: ExtenderAnswer) -> ExtenderAnswer:
 def _build_extender_question(extender: Payload, verb: str, payload: Payload) -> ExtenderAnswer:
     """Build the question of a call, as an ExtenderAnswer without a result.
 
-    It contains the extender, the verb, the pod, the nodes, and a hash of the payload.
+    The question consists of the extender, the verb, the pod, the nodes, and a hash of the payload.
     """
     metadata = payload["Pod"]["metadata"]
     full_nodes = payload.get("Nodes")

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from functools import partial
 from itertools import groupby
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -59,6 +59,16 @@ _UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, OverflowError)
 _Component = TypeVar("_Component")
 
 
+class _ScannedItems(NamedTuple):
+    """The complete items at the beginning of a buffer."""
+
+    items: list[bytes]
+    end: int
+    """The offset after the last complete item and the comma or bracket that follows."""
+    has_next: bool
+    """False if the last complete item is the last one of the list."""
+
+
 class _DocumentNeededError(Exception):
     """Raised for an item whose struct lacks the fields that decide how it is read. Its document has them."""
 
@@ -89,7 +99,7 @@ class ListReader:
     def read_list(self) -> bytes:
         """Read the list to its end, collect all items, and return the bytes after the list.
 
-        Raises InputError if it is malformed.
+        Raises InputError if the list is malformed.
         """
         # Most batches are recognized by the look of their text; the others need a scan, which also finds the last item
         while self._read_batch() or self._scan_items():
@@ -128,19 +138,26 @@ class ListReader:
             self._collect_one_by_one([bytes(item) for item in _raw_items.decode(array)])
             return
 
-        # Decode all items at once or, if one of them does not fit, one by one
         try:
-            items: list[object] = get_items_decoder(self._unique_kind).decode(array)
-            self._collect_decoded_items(items)
-            checked_pods = self._check_new_fields(array, items)
-            only_pods = len(set(map(type, items))) == 1 and get_item_kind(items[0]) == "Pod"
-            # Pods of one template have the same flags, so one of them is enough.
-            array_with_flags = b"[" + b",".join(checked_pods) + b"]" if only_pods else array
-            self._record_component_flags(array_with_flags)
-            self._index += len(items)
+            self._collect_all_at_once(array)
         except (msgspec.ValidationError, UnicodeDecodeError, OverflowError):
             self._record_component_flags(array)
             self._collect_one_by_one([bytes(item) for item in _raw_items.decode(array)])
+
+    def _collect_all_at_once(self, array: bytes) -> None:
+        """Decode the items of an array at once and collect them, with warnings about new fields and component flags.
+
+        Raises msgspec.ValidationError, UnicodeDecodeError or OverflowError if an item does not fit its struct, and
+        InputError if an item is invalid.
+        """
+        items: list[object] = get_items_decoder(self._unique_kind).decode(array)
+        self._collect_decoded_items(items)
+        checked_pods = self._check_new_fields(array, items)
+        only_pods = len(set(map(type, items))) == 1 and get_item_kind(items[0]) == "Pod"
+        # Pods of one template have the same flags, so one of them is enough.
+        array_with_flags = b"[" + b",".join(checked_pods) + b"]" if only_pods else array
+        self._record_component_flags(array_with_flags)
+        self._index += len(items)
 
     def _record_component_flags(self, array: bytes) -> None:
         """Record the flags of the Cluster Autoscaler and kube-apiserver if their pods or workloads are in the array.
@@ -158,7 +175,10 @@ class ListReader:
     def _find_component(
         self, find: Callable[[list[ContainerOwner], str], _Component | None], array: bytes
     ) -> _Component | None:
-        """Call `find` with the pods or workloads of the array. Return its result, or None if they cannot be decoded."""
+        """Call `find` with the pods or workloads of the array.
+
+        Return the result of `find`, or None if the array cannot be decoded.
+        """
         try:
             return find(_container_owners.decode(array), self._kind)
         except _UNDECODABLE:
@@ -184,7 +204,7 @@ class ListReader:
         self._collector.warn_of_new_pod_fields(pod, self._place.item(index))
 
     def _collect_decoded_items(self, items: list[object]) -> None:
-        """Collect decoded items. If one of them is invalid, none is collected.
+        """Collect decoded items. If an item is invalid, no item is collected.
 
         Raises InputError or msgspec.ValidationError for an invalid item.
         """
@@ -222,7 +242,10 @@ class ListReader:
             self._index += 1
 
     def _parse_json_strictly(self, data: bytes, place: Place) -> Any:
-        """Parse JSON with the strict parser for documents. Raises InputError with the place if it is malformed."""
+        """Parse JSON with the strict parser for documents.
+
+        Raises InputError with the place if the JSON is malformed.
+        """
         try:
             return next(parse_json(decode_utf8(data, place.file), place.file)).value
         except InputError as error:
@@ -253,6 +276,21 @@ class ListReader:
 
         Return False after the last item of the list. Raises InputError for invalid JSON.
         """
+        items, end, has_next = self._find_complete_items()
+        try:
+            self._collect_array(b"[" + b",".join(items) + b"]")
+        except _UNDECODABLE:
+            self._collect_one_by_one(items)
+        self._buffer = self._buffer[end:]
+        if has_next:
+            self._extend_buffer()
+        return has_next
+
+    def _find_complete_items(self) -> _ScannedItems:
+        """Find the complete items in the buffer by parsing. An item that is cut off at the end of the buffer is left.
+
+        Raises InputError for invalid JSON.
+        """
         text = self._buffer.decode("latin-1")  # one character per byte, since only the structure matters
         start = 0
         has_next = True
@@ -266,21 +304,15 @@ class ListReader:
                 break
             after = _AFTER_ITEM.match(text, end)
             if after is None:
-                if text[end:].strip():
+                is_cut_off = not text[end:].strip()
+                if not is_cut_off:
                     raise self._place.item(self._index + len(items)).error("invalid JSON: expected , or ] after it")
                 break
             items.append(self._buffer[start:end])
             start = after.end()
-            has_next = bool(after[1])
-
-        try:
-            self._collect_array(b"[" + b",".join(items) + b"]")
-        except _UNDECODABLE:
-            self._collect_one_by_one(items)
-        self._buffer = self._buffer[start:]
-        if has_next:
-            self._extend_buffer()
-        return has_next
+            comma = after[1]
+            has_next = comma is not None
+        return _ScannedItems(items, end=start, has_next=has_next)
 
     def _raise_unless_cut_off(self, error: json.JSONDecodeError, size: int, index: int) -> None:
         """Raise InputError unless the item at an index may be incomplete only because the buffer ends."""

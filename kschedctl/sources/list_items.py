@@ -180,8 +180,8 @@ class PodItems:
     def build_rows(self, items: Sequence[Any], get_place: Callable[[int], Place] | None) -> PodRows:
         """Build the rows of items, and register new templates.
 
-        ``get_place`` returns the place of the item at an index. It is None for items from an API server, which are not
-        validated. Raises InputError for missing names and invalid quantities, and msgspec.ValidationError.
+        ``get_place`` returns the place of the item at an index. Items from an API server have no place (None) and are
+        not validated. Raises InputError for missing names and invalid quantities, and msgspec.ValidationError.
         """
         numbers: list[int] = []
         containers: list[str] = []
@@ -308,7 +308,7 @@ class PodItems:
     def _decode_field_cached(self, struct: type[Struct], name: str, text: bytes) -> Any:
         """Decode the JSON of a field of the struct. Equal JSON is decoded only once.
 
-        Raises msgspec.ValidationError if it is invalid.
+        Raises msgspec.ValidationError if the value is invalid.
         """
         key = struct, name, text
         if key not in self._parts:
@@ -395,7 +395,9 @@ class NodeItems:
         """
         key = tuple([(condition.type, condition.status, condition.reason) for condition in conditions])
         if key not in self._conditions:
-            self._conditions[key] = tuple([Condition(*fields) for fields in key])
+            self._conditions[key] = tuple(
+                [Condition(type=type_, status=status, reason=reason) for type_, status, reason in key]
+            )
         return self._conditions[key]
 
     def _share_amounts(self, amounts: Resources) -> Resources:

@@ -168,7 +168,7 @@ class _StrictTypes:
     def build_strict_type(self, name: str) -> Any:
         """Build a type that accepts a value of an API type only if the value has no unknown fields.
 
-        The type also accepts a list of such values, or a scalar. The fields of the built structs have short names,
+        The type also accepts a list of these values, or a scalar. The fields of the built structs have short names,
         since only decoding matters. For "", the type of a value that may hold anything, return msgspec.Raw.
         """
         if not name:

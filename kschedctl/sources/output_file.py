@@ -25,7 +25,7 @@ def validate_output_files(*paths: str | None) -> None:
     output_paths = [path for path in paths if path is not None]
     for path in output_paths:
         if path != STDOUT:
-            _resolve_target(path)
+            _resolve_target(path)  # raises InputError if the file cannot be written
     targets = [path if path == STDOUT else os.path.realpath(path) for path in output_paths]
     if len(set(targets)) < len(targets):
         hint = "choose another file for one of them"

@@ -126,7 +126,7 @@ def load_configuration_file(path: str, stdin: BinaryIO | None = None) -> JsonObj
 
 
 def read_documents(path: str, stdin: BinaryIO | None = None) -> list[JsonObject]:
-    """Return the documents of a file, or of ``stdin`` for ``-``. Raises InputError if one of them is not an object."""
+    """Return the documents of a file, or of ``stdin`` for ``-``. Raises InputError if a document is not an object."""
     return [_require_object(document.value, path, document) for document in load_documents(path, stdin)]
 
 

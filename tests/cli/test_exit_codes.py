@@ -22,6 +22,7 @@ from kschedctl.commands.explain import command as explain
         (["explain", "--nope"], "unknown option --nope (kschedctl explain --help lists the options)"),
         (["explain", "--namspace", "shop"], "unknown option --namspace (did you mean --namespace?)"),
         (["config", "--demo"], "unknown option --demo (kschedctl config --help lists the options)"),
+        (["snapshot", "--demo"], "unknown option --demo (kschedctl snapshot needs a subcommand: save, show or diff)"),
         (["explain", "--demo", "-o", "xml"], "'xml' is not one of"),
         (["demo", "a"], "unexpected extra argument"),
         (["--demo", "explain"], "unknown option --demo (options follow the command: kschedctl COMMAND --demo)"),

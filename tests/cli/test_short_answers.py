@@ -61,7 +61,7 @@ def test_brief_has_cause_fix_and_command(run: Run, monkeypatch: pytest.MonkeyPat
     text = run("explain", "shop/checkout-7d9f6c5b8-x2x4q", "--demo", "--brief").out
     assert "checkout-7d9f6c5b8-x2x4q Unschedulable\n" in text
     # 12 nodes less one cordoned and four tainted
-    assert "needs 1.5 CPUs, but the most free is 1.2, on general-b2 (rules out all 7 candidate nodes)" in text
+    assert "needs 1.5 CPUs, but none of the 7 candidate nodes has more than 1.2 free (general-b2)" in text
     assert "  kubectl uncordon general-c2\n" in text
 
 

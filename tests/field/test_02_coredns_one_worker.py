@@ -14,7 +14,7 @@ POD, FILE = "kube-system/dns-6bb-bbbbb", "02-coredns-one-worker/in.yaml"
 def test_explain_names_the_policy_as_the_best_fix(capsys: pytest.CaptureFixture[str]) -> None:
     screen = read_first_screen(capsys, "explain", POD, FILE)
     assert "Best fix: Spread across kubernetes.io/hostname, counting only nodes whose taints" in screen
-    assert "nodeTaintsPolicy: Honor" in screen.partition("To apply this fix")[0]
+    assert "nodeTaintsPolicy: Honor" in screen.partition("This fix in detail")[0]
 
 
 def test_remedies_put_the_policy_before_all_other_fixes(

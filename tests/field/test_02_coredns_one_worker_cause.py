@@ -16,7 +16,7 @@ TAINT = "node-role.kubernetes.io/control-plane:NoSchedule"
 
 def test_control_plane_is_named_as_the_empty_domain() -> None:
     report = kschedctl.explain(kschedctl.Cluster.from_paths([SITUATION]), "kube-system/dns-6bb-bbbbb")
-    assert f"cp1 has 0 and counts despite its taint {TAINT}, because nodeTaintsPolicy is Ignore" in report.headline
+    assert f"cp1, has 0; nodeTaintsPolicy: Ignore makes cp1 count despite its taint {TAINT}" in report.headline
     emptiest = report.to_dict()["causes"][0]["factData"]["emptiest"]
     assert emptiest == {"domain": "cp1", "policy": "nodeTaintsPolicy", "node": "cp1", "taint": TAINT}
     assert [advice.kind for advice in report.advice] == ["HonorPolicy"]

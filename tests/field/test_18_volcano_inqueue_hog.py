@@ -11,9 +11,9 @@ from kschedctl.cli.main import main
 
 SITUATION = Path(__file__).parent / "18-volcano-inqueue-hog" / "in.yaml"
 HEADLINE = (
-    "waits for Volcano's queue ml: it needs 1 nvidia.com/gpu, and 2 of the queue's 2 are in use by PodGroup ml/big "
-    "(Inqueue), which holds 2 nvidia.com/gpu but can be placed nowhere: its pod ml/big-t-0 requests 2 nvidia.com/gpu, "
-    "and the largest node has 1"
+    "waits for Volcano's queue ml: the group needs 1 nvidia.com/gpu, but 2 of the queue's 2 are in use by PodGroup "
+    "ml/big (Inqueue), although no node is large enough for its pod ml/big-t-0, which requests 2 nvidia.com/gpu: the "
+    "largest node has 1"
 )
 
 

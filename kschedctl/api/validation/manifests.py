@@ -115,7 +115,8 @@ def validate_daemon_set(workload: Workload, options: ValidationOptions) -> Valid
 def validate_replication_controller(controller: ReplicationController, options: ValidationOptions) -> ValidationErrors:
     """Validate a ReplicationController. Upstream: ValidateReplicationController.
 
-    The selector defaults to the labels of the template. It is not compared with the labels if the template is missing.
+    The selector defaults to the labels of the template. Without a template, the selector is not compared with any
+    labels.
     """
     spec = controller.spec
     yield from validate_object_meta(controller.metadata, ("metadata",), names.validate_dns_subdomain)
@@ -228,7 +229,8 @@ def _validate_selected_template(
     except SelectorError:
         yield invalid((*SPEC, "selector"), spec.selector, selector_message)
         return
-    if spec.selector is None or not _is_empty(spec.selector):
+    has_empty_selector = spec.selector is not None and _is_empty(spec.selector)
+    if not has_empty_selector:  # which is an error of its own
         yield from _validate_selector_matches(spec)
     yield from validate_template(spec.template, USUAL_TEMPLATE_PATH, options)
 
@@ -262,7 +264,7 @@ def _validate_restart_policy(pods: Template) -> ValidationErrors:
 def add_claim_volumes(spec: WorkloadSpec) -> Template:
     """Return a StatefulSet's template with the volumes of its claim templates.
 
-    They replace volumes of the same name.
+    These volumes replace volumes of the same name.
     """
     claim_volumes = tuple(
         Volume(claim_template.metadata.name, PersistentVolumeClaimVolumeSource(claim_template.metadata.name))
@@ -369,7 +371,7 @@ def _validate_surge_and_unavailable(
 ) -> ValidationErrors:
     """Validate maxSurge and maxUnavailable of a rolling update, which both default to 25 %.
 
-    They must not both be 0.
+    At most one of the two may be 0.
     """
     surge = "25%" if surge is None else surge
     unavailable = "25%" if unavailable is None else unavailable

@@ -119,7 +119,7 @@ def validate_pod_spec(spec: PodSpec, pod_name: str, path: Path, options: Validat
 
 
 def _validate_affinity(affinity: api.Affinity | None, path: Path) -> ValidationErrors:
-    """Validate node affinity, pod affinity and pod anti-affinity, as far as they are set."""
+    """Validate the node affinity, pod affinity and pod anti-affinity that are set."""
     if affinity is None:
         return
     if affinity.node_affinity is not None:
@@ -225,7 +225,8 @@ def _validate_host_network_ports(spec: PodSpec, path: Path, options: ValidationO
         return
     for i, container in enumerate(spec.containers):
         for j, port in enumerate(container.ports):
-            if (options.is_pod or port.host_port) and port.host_port != port.container_port:
+            is_unset_in_template = not options.is_pod and not port.host_port
+            if not is_unset_in_template and port.host_port != port.container_port:
                 field_path = (*path, "containers", i, "ports", j, "hostPort")
                 yield invalid(field_path, port.host_port, "must match `containerPort` when `hostNetwork` is true")
 
@@ -319,14 +320,14 @@ def _validate_restart_policy(
     validateContainerRestartPolicy, validateInitContainerRestartPolicy.
     """
     policy = container.restart_policy
+    if policy is None:
+        return
     field_path = (*path, "restartPolicy")
     allowed: tuple[str, ...] | None = None  # None if no policy is allowed
     if options.container_restart_rules:
         allowed = _CONTAINER_RESTART_POLICIES
     elif init:
         allowed = ("Always",)
-    if policy is None:
-        return
     if allowed is None:
         yield forbidden(field_path, "may not be set for non-init containers")
     elif policy not in allowed:

@@ -188,7 +188,7 @@ def _validate_whole_pages(name: str, amount: Quantity, path: Path) -> Validation
 def _is_multiple_of_huge_page_size(name: str, amount: Quantity) -> bool:
     """Return whether the amount is a multiple of the page size in the resource name.
 
-    Upstream: IsHugePageResourceValueDivisible.
+    Return False if the page size is not a positive whole number. Upstream: IsHugePageResourceValueDivisible.
     """
     try:
         page = parse_quantity(name.removeprefix(HUGE_PAGES_PREFIX))
@@ -213,7 +213,7 @@ def _validate_container_claims(
             yield required(field_path)
             continue
         key = f"{claim.name}/{claim.request}" if claim.request else claim.name
-        if claim.name in used_keys:
+        if claim.name in used_keys:  # the claim as a whole, without a request
             yield duplicate(field_path, claim.name)
         else:
             if claim.request:

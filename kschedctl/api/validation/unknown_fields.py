@@ -102,17 +102,26 @@ def iter_unknown_fields(document: JsonObject) -> Iterator[UnknownField]:
     ['unknown field "spec.containers[0].imagee"']
     """
     kind = str(document.get("kind", ""))
-    if kind in KARPENTER_KINDS and get_group(str(document.get("apiVersion", ""))) != KARPENTER_GROUP:
-        return
-    is_top_level_kind = "apiVersion" in get_fields_by_type().get(kind, ())
-    if is_top_level_kind:
-        yield from _iter_unknown_fields_of_value(document, kind, kind, ())
+    if _has_known_schema(kind, str(document.get("apiVersion", ""))):
+        yield from _iter_unknown_fields_of_value(document, kind, type_name=kind, path=())
+
+
+def _has_known_schema(kind: str, api_version: str) -> bool:
+    """Return whether the fields of objects of the kind are known.
+
+    Names of types that are only parts of objects, such as PodSpec, are no kinds.
+    """
+    # Other projects have kinds with the names of Karpenter's kinds, but with other fields
+    if kind in KARPENTER_KINDS and get_group(api_version) != KARPENTER_GROUP:
+        return False
+    fields = get_fields_by_type().get(kind, ())
+    return "apiVersion" in fields  # which only top-level objects have
 
 
 def _iter_unknown_fields_of_value(value: object, kind: str, type_name: str, path: Path) -> Iterator[UnknownField]:
     """Yield the unknown fields in a value of an API type. If the value is a list, each of its items is of this type.
 
-    ``path`` is the path of the value in an object of the kind.
+    ``path`` is the path of the value in an object of the kind. Patch directives such as ``$patch`` are not reported.
     """
     if isinstance(value, list):
         for index, item in enumerate(value):
@@ -122,8 +131,9 @@ def _iter_unknown_fields_of_value(value: object, kind: str, type_name: str, path
         for name, inner in value.items():
             field_path = (*path, str(name))
             if name in fields:
-                if fields[name]:
-                    yield from _iter_unknown_fields_of_value(inner, kind, fields[name], field_path)
+                inner_type = fields[name]
+                if inner_type:  # otherwise, the value may hold anything
+                    yield from _iter_unknown_fields_of_value(inner, kind, inner_type, field_path)
             elif not str(name).startswith(_DIRECTIVE):
                 yield UnknownField(field_path, kind, type_name)
 
@@ -132,7 +142,7 @@ def _iter_unknown_fields_of_value(value: object, kind: str, type_name: str, path
 def _map_fields_to_closest_places(kind: str) -> dict[str, str]:
     """Return, for each field name in a kind, the place closest to the root at which the field is allowed.
 
-    Hints use it to say where a misplaced field belongs.
+    Hints name this place for a misplaced field.
     """
     places: dict[str, str] = {}
     level: list[tuple[str, Path]] = [(kind, ())]

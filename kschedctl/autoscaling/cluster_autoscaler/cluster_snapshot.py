@@ -155,7 +155,7 @@ class ClusterSnapshot:
         if self._view is not None:  # keep the view of existing nodes up to date instead of building it anew
             view, rows = self._view
             row_in_view = int(rows[row])
-            if row_in_view >= 0:
+            if row_in_view >= 0:  # negative if the node is not added yet
                 view.assume(position, Row(row_in_view))
 
     def remove_pod(self, position: Position) -> Row:
@@ -194,10 +194,10 @@ class ClusterSnapshot:
         self._pods_by_row[row] = tuple(positions)
 
     def find_rejection(self, position: Position, row: Row) -> FilterRejection | None:
-        """Return the rejection of a pod by an existing node, or None if the node accepts it.
+        """Return the rejection of a pod by an existing node, or None if the node accepts the pod.
 
-        The rejection comes from PreFilter, if it rejects the pod or excludes the node, or from the first filter. Raises
-        PluginError if a plugin returns an error.
+        PreFilter rejects the pod on all nodes, or excludes this node. Otherwise, the first filter that rejects the pod
+        decides. Raises PluginError if a plugin returns an error.
         """
         pre_filter, filtered = self._run_filters(position)
         if filtered is None:
@@ -206,7 +206,7 @@ class ClusterSnapshot:
         view_row = int(rows[row])
         if pre_filter.node_names is not None and view.nodes.names[view_row] not in pre_filter.node_names:
             return FilterRejection(", ".join(sorted(pre_filter.narrowed_by)), reasons=())
-        if filtered.first[view_row] < 0:
+        if filtered.first[view_row] < 0:  # no filter rejects the pod there
             return None
         plugin, status = filtered.find_first_rejection(view_row)
         return FilterRejection(plugin, status.reasons)
@@ -214,7 +214,8 @@ class ClusterSnapshot:
     def describe_rejection(self, position: Position, row: Row) -> str | None:
         """Describe the figures behind a node's rejection of a pod, or return None if the node accepts the pod.
 
-        The text is empty if there are no figures, for example because PreFilter rejects the pod on all nodes.
+        The text is OTHER_NODES if PreFilter excludes the node. It is empty if there are no figures, for example because
+        PreFilter rejects the pod on all nodes.
         """
         pre_filter, filtered = self._run_filters(position)
         if filtered is None:

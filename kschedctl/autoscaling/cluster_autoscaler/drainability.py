@@ -94,8 +94,8 @@ class Drainability:
         """Yield the reasons why a running pod blocks its node's removal, in upstream's order.
 
         The pod must not belong to a DaemonSet. With ``--skip-nodes-with-system-pods``, a pod of kube-system that no
-        budget selects blocks the removal. Once it is older than the timeout for system pods, only a missing controller
-        still counts.
+        budget selects blocks the removal. If such a pod is older than the timeout for system pods, only a missing
+        controller counts.
         """
         options = self.options
         if not self._is_pod_replicated(pod):
@@ -168,6 +168,7 @@ class Drainability:
 
     def _is_older_than_system_pod_timeout(self, pod: Pod) -> bool:
         """Return whether the pod is older than ``--bsp-disruption-timeout``, which protects system pods."""
+        # A pod without a creation time is older than any timeout, as with Go's zero time.
         created = parse_microseconds(pod.metadata.creation_timestamp or "0001-01-01T00:00:00Z")
         timeout = parse_go_duration(self.options.bsp_disruption_timeout, "options.bspDisruptionTimeout")
         return (self.now - created) * 1000 > timeout  # both in nanoseconds

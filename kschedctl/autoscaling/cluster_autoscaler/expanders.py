@@ -117,12 +117,12 @@ class Expanders:
         self.events.append(("Warning", "PriorityConfigMapNotMatchedGroup", message))
 
     def _filter_by_priority(self, options: list[Option]) -> list[Option]:
-        """Return the options with the highest priority, or all options if there is no usable priority.
+        """Return the options with the highest priority, or all options if no priority is usable.
 
-        The priority of a group is the highest number with an expression that matches the group's name. Priorities below
-        LOWEST_PRIORITY are not usable. All options are also returned if the ConfigMap is missing or invalid, or if an
-        expression cannot be evaluated, which is recorded in `doubts`. Events report groups without a match and invalid
-        configurations.
+        A group's priority is the highest number with an expression that matches the group's name. Numbers below
+        LOWEST_PRIORITY are not usable, and neither is a missing or invalid ConfigMap. An expression that cannot be
+        evaluated also keeps all options, and adds a note to `doubts`. Events report invalid ConfigMaps and groups
+        without a match.
         """
         if self.config_map is None:
             return options
@@ -270,10 +270,8 @@ def _are_templates_similar(a: TemplateShape, b: TemplateShape, ignored: frozense
         allowed_ratio = _MEMORY_RATIO if name == "memory" else 0.0
         if not _are_nearly_equal(capacity_a[name], capacity_b[name], allowed_ratio):
             return False
-    allocatable_a, allocatable_b = (
-        node_facts.get_allocatable_amounts(a.node),
-        node_facts.get_allocatable_amounts(b.node),
-    )
+    allocatable_a = node_facts.get_allocatable_amounts(a.node)
+    allocatable_b = node_facts.get_allocatable_amounts(b.node)
     if not _are_amounts_nearly_equal(allocatable_a, allocatable_b, _ALLOCATABLE_RATIO):
         return False
     if not _are_amounts_nearly_equal(

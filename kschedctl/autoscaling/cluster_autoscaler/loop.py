@@ -5,7 +5,7 @@ Upstream: core/static_autoscaler.go, core/podlistprocessor (1.36).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -67,7 +67,7 @@ class AutoscalerLoop:
 
         ``increases`` maps groups to the numbers of nodes that their unfinished scale-ups have requested.
         """
-        # templates of the groups
+        # Templates of the groups
         moment = parse_microseconds(now)
         nodes = [mark_node_unready_if_starting(node, options) for node in _order_nodes_as_listed(cluster)]
         lists = list_placed_and_unschedulable_pods(cluster.pods, _order_pod_rows_as_listed(cluster), options)
@@ -75,24 +75,18 @@ class AutoscalerLoop:
             groups, nodes, TemplateSources(_build_pod_lookup(cluster, lists), cluster.daemon_sets, options, moment)
         )
 
-        # nodes that were requested but do not exist or have not started yet
+        # Nodes that were requested but do not exist or have not started yet
         health = ClusterHealth.build_health(groups, nodes, increases, moment)
         upcoming = health.count_upcoming_nodes() if health.cluster_is_healthy else {}
-        not_started: set[str] = set()
-        upcoming_nodes = []
-        for group, count in upcoming.items():
-            not_started.update(health.list_not_started_nodes(group))
-            template = templates[group]
-            for index in range(count):
-                upcoming_nodes.append(copy_template(template, build_suffixed_name(template.node, f"upcoming-{index}")))
+        not_started = {name for group in upcoming for name in health.list_not_started_nodes(group)}
+        upcoming_nodes = list(_iter_upcoming_nodes(upcoming, templates))
 
-        # the snapshot of started and upcoming nodes
-        started = [node.metadata.name for node in nodes if node.metadata.name not in not_started]
-        snapshot = ClusterSnapshot.from_cluster(
-            _build_cluster_with_templates(cluster, nodes, [*templates.values(), *upcoming_nodes]),
-            [*started, *(template.node.metadata.name for template in upcoming_nodes)],
-        )
-        _remove_ignored_and_put_nominated_pods(snapshot, lists.placed, cluster.pods.keys())
+        # The snapshot of started and upcoming nodes. Upcoming nodes stand for those that have not started.
+        started_names = [node.metadata.name for node in nodes if node.metadata.name not in not_started]
+        upcoming_names = [template.node.metadata.name for template in upcoming_nodes]
+        extended_cluster = _build_cluster_with_templates(cluster, nodes, [*templates.values(), *upcoming_nodes])
+        snapshot = ClusterSnapshot.from_cluster(extended_cluster, [*started_names, *upcoming_names])
+        _put_pods_where_loop_sees_them(snapshot, lists.placed, cluster.pods.keys())
         return cls(
             cluster,
             groups,
@@ -176,7 +170,7 @@ def _build_cluster_with_templates(
     return replace(cluster, nodes=all_nodes, pods=cluster.pods.apply_changes(pods))
 
 
-def _remove_ignored_and_put_nominated_pods(
+def _put_pods_where_loop_sees_them(
     snapshot: ClusterSnapshot, placed: Sequence[BoundOrNominatedPod], keys: Sequence[str]
 ) -> None:
     """Remove ignored pods from their nodes, and put the other nominated pods on their nominated nodes.
@@ -197,6 +191,14 @@ def _remove_ignored_and_put_nominated_pods(
             snapshot.remove_pod(position)
         elif not is_on_node and pod.is_considered and target_row is not None:
             snapshot.put_pod(position, Row(target_row))
+
+
+def _iter_upcoming_nodes(upcoming: Mapping[str, int], templates: Mapping[str, NodeTemplate]) -> Iterator[NodeTemplate]:
+    """Yield a copy of a group's template for each upcoming node of the group. `upcoming` has their number by group."""
+    for group, count in upcoming.items():
+        template = templates[group]
+        for index in range(count):
+            yield copy_template(template, build_suffixed_name(template.node, f"upcoming-{index}"))
 
 
 def copy_template(template: NodeTemplate, name: str) -> NodeTemplate:

@@ -33,6 +33,7 @@ from kschedctl.reports.new_node import LastAutoscalerEvent, NewNode, PoolVerdict
 
 NAME = "the Cluster Autoscaler"
 ROOM = "an existing or upcoming node"
+UNKNOWN_LIMITS = "node groups are known only from node labels, so their minimum and maximum sizes are unknown"
 _PART = re.compile(r", (?=\d+ )")
 
 
@@ -62,7 +63,7 @@ def predict_new_node(cluster: Cluster, pod: Pod, node_groups: NodeGroups, now: s
     sources = node_groups.sources
     doubts = [*report.doubts, *node_groups.doubts, *node_groups.faults, *groups.errors, *faults]
     if not node_groups.limits_known:
-        doubts.insert(0, "node groups are known only from node labels, so their minimum and maximum sizes are unknown")
+        doubts = [UNKNOWN_LIMITS, *doubts]
     if is_expendable(waiting, flags):
         reason = f"it ignores pods with a priority below {flags.expendable_pods_priority_cutoff:,}, and this pod has "
         reason += f"{waiting.spec.priority or 0:,}"
@@ -71,7 +72,7 @@ def predict_new_node(cluster: Cluster, pod: Pod, node_groups: NodeGroups, now: s
         return NewNode(NAME, existing_node=ROOM, doubts=tuple(doubts), sources=sources)
 
     # Build the verdicts, with the labels and resources that a tag or an annotation has to declare for a group to grow.
-    pods_without_group = [pods for pods in run.iter_unhelped_pods() if pod.key in pods.keys]
+    pods_without_group = [unhelped for unhelped in run.iter_unhelped_pods() if pod.key in unhelped.keys]
     gaps = iter_template_gaps(groups, run.loop.nodes, pods_without_group, accepts_with_groups)
     sentence_by_group = {gap.group: gap.sentence for gap in gaps}
     verdicts = []

@@ -191,7 +191,7 @@ class ScaleDownPlan:
             return "CurrentlyBeingDeleted"
         if node.metadata.annotations.get(DISABLED) == "true":
             return "ScaleDownDisabledAnnotation"
-        assert group is not None
+        assert group is not None  # every candidate for removal belongs to a group
         positions = self.loop.snapshot.get_pods_on(self.loop.get_node_row(name))
         pods = [(self.loop.get_pod(position), self.loop.get_pod_requests(position)) for position in positions]
         utilization = compute_utilization(

@@ -527,8 +527,9 @@ class ScaleUpRun:
         """Build the report entry of each pod for which no group grows, by the pod's key.
 
         With ``--scale-up-simulation-for-skipped-node-groups``, the pods are also tried on the templates of skipped
-        groups.
+        groups. The entries of pods that the maximum number of nodes keeps out have only a message.
         """
+        # As in upstream, the event about a pod is written only if the scale-up has neither succeeded nor failed.
         writes_event = self.result not in (SUCCESSFUL, FAILED)
         unaccepted = self._list_unaccepted_groups()
         if self.loop.options.scale_up_simulation_for_skipped_node_groups:

@@ -190,15 +190,17 @@ def _is_missing_or_zero(quantity: str | float | None) -> bool:
 def _iter_required_label_sets(pod: Pod) -> Iterator[Mapping[str, tuple[str, ...]]]:
     """Yield the sets of labels with which a node matches the pod: one for each required node affinity term.
 
-    A set includes the node selector and maps each label to its allowed values. An empty tuple allows any value.
+    Without required node affinity, only the node selector is yielded. Otherwise, each set includes the node selector.
+    A set maps each label to its allowed values, and an empty tuple allows any value.
     """
     selected: dict[str, tuple[str, ...]] = {key: (value,) for key, value in pod.spec.node_selector.items()}
     affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
     required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
-    for term in required.node_selector_terms if required else ():
-        yield {**dict(_iter_required_labels(term.match_expressions)), **selected}
     if required is None:
         yield selected
+        return
+    for term in required.node_selector_terms:
+        yield {**dict(_iter_required_labels(term.match_expressions)), **selected}
 
 
 def _iter_required_labels(expressions: Iterable[SelectorRequirement]) -> Iterator[tuple[str, tuple[str, ...]]]:

@@ -127,8 +127,8 @@ class NewClaim:
     def check_pod_fits(self, data: PodData, *, relax_min_values: bool = False) -> ClaimAcceptance | ClaimRefusal:
         """Return the state that the claim would have with the pod, or the reason why the pod cannot join.
 
-        The pod's volumes may allow several alternatives, of which the first that works is taken. With
-        ``relax_min_values``, unmet minValues are lowered.
+        The pod's volumes may allow several alternatives. The first that works is taken. If none works, the reason is
+        that of the last one. With ``relax_min_values``, unmet minValues are lowered.
         """
         if fault := describe_untolerated_taints(self.template.taints, data.pod):
             return ClaimRefusal(fault)
@@ -137,7 +137,7 @@ class NewClaim:
             return ClaimRefusal(f"incompatible requirements, {fault}")
 
         combined = self.requirements.combined_with(data.requirements)
-        outcome: ClaimAcceptance | ClaimRefusal = ClaimRefusal("")
+        outcome: ClaimAcceptance | ClaimRefusal = ClaimRefusal("")  # replaced, as there is at least one alternative
         for volumes in data.volumes or (Requirements(),):  # a pod without volumes has one alternative
             if fault := combined.describe_conflict(volumes, well_known):
                 outcome = ClaimRefusal(f"incompatible volume requirements, {fault}")

@@ -182,7 +182,7 @@ class DisruptionReplay:
                 yield self._build_candidate_outcome(candidate)
 
     def _find_nodes_without_claim(self) -> dict[str, str]:
-        """Return the NodePool of each node whose label names a NodePool but that no NodeClaim belongs to or names."""
+        """Return, by node, the NodePool in the node's label, if no NodeClaim belongs to the node or names it."""
         cluster = self.setting.cluster
         nodes_with_claim = {state.node.metadata.name for state in self.setting.nodes if state.node and state.managed}
         nodes_with_claim |= {claim.status.node_name for claim in cluster.node_claims}

@@ -189,7 +189,7 @@ def _build_document_requirements(expressions: Iterable[SelectorRequirement]) -> 
 def _build_type_requirements(document: InstanceTypeDocument, capacity: Mapping[str, Quantity]) -> Requirements:
     """Build the requirements that describe a type: its name, platform, size, resources, zones and capacity types.
 
-    They also include the requirements that the type's document lists.
+    The requirements that the type's document lists are included.
     """
     cpu = str(capacity["cpu"]) if "cpu" in capacity else ""
     memory = str(capacity["memory"]) if "memory" in capacity else ""

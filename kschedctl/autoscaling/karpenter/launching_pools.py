@@ -110,7 +110,7 @@ def _mark_pod_provisionable(pod: Pod) -> Pod:
 def build_launched_nodes(cluster: Cluster, claims: Iterable[LaunchedClaim], catalog: InstanceTypeCatalog) -> NewNodes:
     """Build the nodes that the claims would launch from their cheapest offerings, with the DaemonSets' pods.
 
-    Claims without an offering launch no node. The result contains no reasons.
+    Claims without an offering launch no node. The result gives no reasons for pools without nodes.
     """
     used_names = {node.metadata.name for node in cluster.nodes}
     types = {instance_type.name: instance_type for instance_type in catalog.types}

@@ -243,12 +243,7 @@ class _ObstacleSearch:
             return ""
         needed = " or ".join(sorted(required_zone.values)) if required_zone.operator == IN else str(required_zone)
         types = self.setting.catalog.types
-        offered_count = sum(
-            any(
-                offering.available and required_zone.allows_value(offering.zone) for offering in instance_type.offerings
-            )
-            for instance_type in types
-        )
+        offered_count = sum(_is_offered_in_zone(instance_type, required_zone) for instance_type in types)
         offered = ""
         if offered_count:
             verb = agreeing(offered_count, "is", "are")
@@ -307,6 +302,7 @@ class _ObstacleSearch:
             exceeded = sorted(name for name, amount in remaining.items() if amount < needed.get(name, ZERO))
             if self.pools is None:  # the pool is not edited yet
                 self.sufficient_limits = self._compute_sufficient_limits(exceeded, needed, remaining)
+            # Name all limits if the pod fits only without them, although none of them is exceeded.
             short_resources = short_resources or exceeded or sorted(remaining)
         descriptions = self._describe_short_limits(short_resources, remaining, smallest, type_for_pod)
         return _Obstacle("; ".join(descriptions), unlimited)
@@ -386,6 +382,11 @@ class _ObstacleSearch:
             return shorten_error(refusal.reason) if is_edited else ""
         groups = (self.pools or self.setting.pools).groups.get(self.template.name, ())
         return describe_closest_type(self.template, groups, self.data, refusal.requirements)
+
+
+def _is_offered_in_zone(instance_type: InstanceType, zone: LabelRequirement) -> bool:
+    """Return whether the instance type has an available offering in a zone that meets the requirement."""
+    return any(offering.available and zone.allows_value(offering.zone) for offering in instance_type.offerings)
 
 
 def _replace_requirement(pool: NodePool, replacement: LabelRequirement) -> NodePool:

@@ -92,8 +92,8 @@ class ProvisioningRun:
     def run(self) -> Provisioning:
         """Run the scheduler for pending pods and pods of deleting nodes, and report the result.
 
-        Without such pods, the scheduler does not run. It does not run without usable pools either, and then the report
-        has an error and, for each pod, the reasons why each pool is unusable.
+        The scheduler runs only if there are such pods and usable pools. Without usable pools, the report has an error
+        and, for each pod, the reasons why each pool is unusable.
         """
         setting = self.setting
         base = Provisioning(
@@ -384,8 +384,8 @@ def _narrow_to_named_types(claim: NewClaim, named_types: Sequence[int]) -> Requi
 def _build_annotations(claim: NewClaim, named_types: Sequence[InstanceType]) -> dict[str, str]:
     """Return the annotations of a new NodeClaim.
 
-    These are the annotations of the pool, and one that says whether minValues were relaxed. Each kind of overlay that
-    applies to the instance types adds a mark.
+    Besides the annotations of the pool, one says whether minValues were relaxed, and one marks each kind of overlay
+    that applies to the instance types.
     """
     annotations = dict(claim.template.pool.spec.template.metadata.annotations)
     annotations[MIN_VALUES_RELAXED] = str(claim.min_values_relaxed).lower()

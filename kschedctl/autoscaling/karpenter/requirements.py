@@ -90,10 +90,8 @@ class LabelRequirement:
 
         The larger minValues applies.
         """
-        minimum, maximum = (
-            _get_larger_if_set(self.minimum, other.minimum),
-            _get_smaller_if_set(self.maximum, other.maximum),
-        )
+        minimum = _get_larger_if_set(self.minimum, other.minimum)
+        maximum = _get_smaller_if_set(self.maximum, other.maximum)
         min_values = _get_larger_if_set(self.min_values, other.min_values)
         if minimum is not None and maximum is not None and minimum > maximum:
             return LabelRequirement(self.key, complement=False, min_values=min_values)  # no value is allowed
@@ -124,10 +122,8 @@ class LabelRequirement:
 
         Two requirements that both only exclude values always have a common value within their bounds.
         """
-        minimum, maximum = (
-            _get_larger_if_set(self.minimum, other.minimum),
-            _get_smaller_if_set(self.maximum, other.maximum),
-        )
+        minimum = _get_larger_if_set(self.minimum, other.minimum)
+        maximum = _get_smaller_if_set(self.maximum, other.maximum)
         if minimum is not None and maximum is not None and minimum > maximum:
             return False
         if self.complement and other.complement:

@@ -203,7 +203,8 @@ def build_state_nodes(cluster: Cluster) -> list[StateNode]:
 def _get_provider_id(node: Node) -> str:
     """Return the id by which Karpenter tracks the node, or "" if Karpenter does not track the node yet.
 
-    This is the provider id. Nodes that Karpenter did not launch are tracked by name if they have no provider id.
+    This is the node's provider id, or the node's name if Karpenter did not launch the node and the node has no provider
+    id.
     """
     labels = node.metadata.labels
     if not labels.get(NODE_POOL):
@@ -241,8 +242,8 @@ def derive_instance_types(cluster: Cluster) -> list[JsonObject]:
 def _build_type_document(name: str, nodes: list[StateNode]) -> JsonObject:
     """Build the document of one instance type from its nodes, the last of which determines the size.
 
-    The type is offered in each zone and with each capacity type that a node has, as far as labels of Karpenter or of
-    the provider name the capacity type. It gets the provider's labels that all nodes share.
+    The type has an offering for each combination of zone and capacity type in the labels of its nodes. It gets the
+    provider's labels that all nodes share.
     """
     last = nodes[-1]
     capacity = {resource: amount for resource, amount in last.capacity.items() if resource != NODES}

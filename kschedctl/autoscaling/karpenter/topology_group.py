@@ -219,11 +219,10 @@ class TopologyGroup:
     def _find_spread_domain(
         self, pod: Pod, pod_domains: LabelRequirement, node_domains: LabelRequirement
     ) -> Iterable[str]:
-        """Return a tuple of the allowed domain with the fewest pods, or an empty tuple if maxSkew allows no domain.
+        """Return, in a tuple, the allowed domain with the fewest pods, or return () if maxSkew allows no domain.
 
         Of several such domains, the first by name is returned. If the node has a single hostname, only this hostname is
-        considered, even if the pod does not allow it. Upstream starts its search with an empty string, so it never
-        chooses a domain with an empty name.
+        considered, even if the pod does not allow it. As in upstream, a domain with an empty name is never chosen.
         """
         if host := self._get_single_hostname(node_domains):
             # The smallest count of any hostname is 0, since a new node is always possible
@@ -241,8 +240,8 @@ class TopologyGroup:
     def _compute_smallest_domain_count(self, pod_domains: LabelRequirement) -> int:
         """Return the smallest number of pods in any domain where the pod may be placed.
 
-        It is 0 for hostnames, because a new node can always be added, and if there are fewer domains than minDomains.
-        It is the largest 32-bit integer if the pod may be placed in no domain.
+        For hostnames, it is 0, because a new node can always be added. It is also 0 if there are fewer domains than
+        minDomains. If the pod may be placed in no domain, it is the largest 32-bit integer.
         """
         if self.rule.key == HOSTNAME:
             return 0
@@ -257,9 +256,9 @@ class TopologyGroup:
     ) -> Iterable[str]:
         """Return the domains that have matching pods and that both the pod and the node allow.
 
-        If no domain that the pod allows has matching pods, a pod that matches its own term may be the first. It may use
-        the first domain by name that both the pod and the node allow, and also the first domain that the pod allows. If
-        the node has a single hostname, only this domain is considered.
+        If no domain that the pod allows has matching pods, a pod that matches its own term may be the first. Then the
+        domains are the first by name that both the pod and the node allow, and the first that the pod allows. If the
+        node has a single hostname, only this domain is considered.
         """
         if host := self._get_single_hostname(node_domains):
             has_matching_pods = self.domains.get(host, 0) > 0

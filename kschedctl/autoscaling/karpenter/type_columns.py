@@ -147,13 +147,13 @@ class TypeColumns:
 
         The result is empty if ``mask`` contains no type.
         """
+        if not mask.any():
+            return {}
         min_values = {
             key: requirement.min_values
             for key, requirement in requirements.items()
             if requirement.min_values is not None
         }
-        if not mask.any():
-            return {}
         counts = {key: self.count_distinct_label_values(mask, key) for key in sorted(min_values)}
         return {key: count for key, count in counts.items() if count < min_values[key]}
 

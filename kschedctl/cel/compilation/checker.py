@@ -160,11 +160,15 @@ class Checker:
     structs: Structs
     functions: _Functions
     types: dict[SyntaxNode, Type] = field(default_factory=dict)
+    """The types of the nodes that were checked, with type parameters."""
     calls: dict[SyntaxNode, Resolution] = field(default_factory=dict)
     named_types: dict[SyntaxNode, TypeValue] = field(default_factory=dict)
+    """The types that nodes name, such as `int` in `type(x) == int`."""
     errors: list[tuple[int, str]] = field(default_factory=list)
+    """The messages of errors, with their offsets in the source."""
     unification: Unification = field(default_factory=Unification)
     scopes: list[Scope] = field(default_factory=list)
+    """The types of the visible names, the innermost scope last."""
 
     def check(self, root: SyntaxNode) -> CheckedExpression:
         """Check the types of an expression, and return it with its types, resolved calls and errors.
@@ -172,12 +176,15 @@ class Checker:
         Raises CompileError if a type becomes too large.
         """
         self.scopes = [dict(self.variables)]
-        self.get_type(root)
+        self.infer_type(root)
         types = {node: self.unification.resolve(cel_type, final=True) for node, cel_type in self.types.items()}
         return CheckedExpression(root, types, self.calls, named_types=self.named_types, errors=self.errors)
 
-    def get_type(self, node: SyntaxNode) -> Type:
-        """Return the type of a node. A node that a macro uses twice is checked only once."""
+    def infer_type(self, node: SyntaxNode) -> Type:
+        """Return the type of a node, and record the errors in it.
+
+        A node that a macro uses twice is checked only once.
+        """
         if node not in self.types:
             self.types[node] = self._check_node(node)
         return self.types[node]
@@ -204,7 +211,9 @@ class Checker:
         for scope in reversed(self.scopes):
             if name in scope:
                 return scope[name]
-        cel_type = TYPES.get(name) or (build_type("struct", name) if name in self.structs else None)
+        cel_type = TYPES.get(name)
+        if cel_type is None and name in self.structs:
+            cel_type = build_type("struct", name)
         if cel_type is None:
             return None
         self.named_types[node] = TypeValue(name)
@@ -222,7 +231,7 @@ class Checker:
     def _check_selection(self, node: Select) -> Type:
         """Return the type of `a.b`, which may be a qualified name or the selection of a field.
 
-        For `has(a.b)`, which tests whether the field is present, it is bool.
+        The type of `has(a.b)`, which tests whether the field is present, is bool.
         """
         name = _get_qualified_name(node)
         cel_type = self._resolve_name(node, name) if name and not node.tests_presence else None
@@ -232,17 +241,18 @@ class Checker:
         return BOOL if node.tests_presence else self.unification.resolve(result)
 
     def _check_field(self, offset: int, operand: SyntaxNode, name: str, *, optional: bool) -> Type:
-        """Return the type of a field of the operand. It is optional for ``a.?b`` and for optional operands.
+        """Return the type of a field of the operand, or dyn if the type of the operand is unknown.
 
-        It is dyn if the type of the operand is unknown. Record an error if the operand cannot have the field.
+        The type is optional for ``a.?b`` (`optional`) and for an optional operand. If the operand cannot have the
+        field, an error is recorded.
         """
-        target, is_optional = unwrap_optional(self.unification.resolve(self.get_type(operand)))
+        target, is_optional = unwrap_optional(self.unification.resolve(self.infer_type(operand)))
         result = DYN
         if target.kind == "map":
             result = target.parameters[1]
         elif target.kind == "struct":
             field_type = self.structs.get(target.name, {}).get(name)
-            result = field_type or self._add_error(offset, f"undefined field '{name}'")
+            result = field_type if field_type is not None else self._add_error(offset, f"undefined field '{name}'")
         elif target.kind == "param":
             self.unification.unify((DYN,), (target,))  # an unbound type parameter becomes dyn
         elif not is_dyn_or_error(target):
@@ -257,8 +267,8 @@ class Checker:
             operand, name = node.args
             assert isinstance(name, Literal)
             return self.unification.resolve(self._check_field(node.offset, operand, name.value, optional=True))
-        for arg in node.args:
-            self.get_type(arg)
+        for arg in node.args:  # so that errors in them are recorded even if the function is unknown
+            self.infer_type(arg)
         if node.target is None:
             return self._resolve_call(node, node.function.lstrip("."), target=None)
         prefix = _get_qualified_name(node.target)
@@ -266,20 +276,21 @@ class Checker:
             qualified_name = f"{prefix}.{node.function}".lstrip(".")  # a leading dot marks an absolute name
             if qualified_name in self.functions:
                 return self._resolve_call(node, qualified_name, target=None)
-        self.get_type(node.target)
+        self.infer_type(node.target)  # as for the arguments
         return self._resolve_call(node, node.function, target=node.target)
 
     def _resolve_call(self, node: Call, name: str, target: SyntaxNode | None) -> Type:
-        """Record the overloads that accept the argument types, and return the type of the result.
+        """Record the overloads that accept the argument types, and return the type of the call's result.
 
-        The type is dyn if the results of several overloads differ. An error is recorded if the function is unknown or
-        no overload matches. The operands of `&&` and `||` must be booleans.
+        `target` is the receiver of a method call, or None. The type is dyn if the results of several overloads differ.
+        An error is recorded if the function is unknown, if no overload matches, or if an operand of `&&` or `||` is no
+        boolean.
         """
         overloads = self.functions.get(name)
         if overloads is None:
             return self._add_undeclared_error(node.offset, node.function if target is None else name)
         args = (target, *node.args) if target else node.args
-        argument_types = tuple(self.get_type(arg) for arg in args)
+        argument_types = tuple(self.infer_type(arg) for arg in args)
         if name in ("_&&_", "_||_"):
             return self._check_logical_operator(node, argument_types, overloads)
         matching: list[Overload] = []
@@ -302,7 +313,7 @@ class Checker:
     def _find_overload_result(self, overload: Overload, argument_types: tuple[Type, ...]) -> Type | None:
         """Return the type of an overload's result for arguments of these types, or None if it does not accept them.
 
-        If it does, type parameters are bound.
+        If the overload accepts the arguments, the type parameters in their types are bound.
         """
         fresh: dict[Type, Type] = {}
         parameter_types = tuple(self.unification.instantiate(cel_type, fresh) for cel_type in overload.parameters)
@@ -349,11 +360,15 @@ class Checker:
         return list_of(element_type or self.unification.new_parameter())
 
     def _check_map(self, node: MapOf) -> Type:
-        """Return the type of a map literal."""
+        """Return the type of a map literal.
+
+        The key type and the value type are dyn if the entries do not agree, and new type parameters if there are no
+        entries.
+        """
         keys: Type | None = None
         values: Type | None = None
         for key, value, optional in node.entries:
-            keys = self._join_types(keys, self.get_type(key))
+            keys = self._join_types(keys, self.infer_type(key))
             values = self._join_types(values, self._check_literal_value(value, optional=optional))
         if keys is None or values is None:  # an empty map
             return map_of(self.unification.new_parameter(), self.unification.new_parameter())
@@ -365,7 +380,7 @@ class Checker:
         For an optional value, such as ``[?x]``, return the type inside the optional. Record an error if the type of the
         value is not optional.
         """
-        cel_type = self.get_type(node)
+        cel_type = self.infer_type(node)
         if not optional:
             return cel_type
         inner, is_optional = unwrap_optional(cel_type)
@@ -408,7 +423,7 @@ class Checker:
         """
         known_type = self._resolve_name(node, name)
         for message_field in node.fields:
-            self.get_type(message_field.value)
+            self.infer_type(message_field.value)
         if known_type is None:
             return self._add_undeclared_error(node.offset, node.name)
         names_some_type = known_type.kind == "type"  # such as int, as opposed to a variable
@@ -419,26 +434,27 @@ class Checker:
     # -- comprehensions ------------------------------------------------------------------------------------------
 
     def _check_comprehension(self, node: Fold) -> Type:
-        """Return the type of a comprehension, whose variables are visible only inside it.
+        """Return the type of a comprehension.
 
-        Record an error unless the condition is a boolean and the step has the type of the accumulator.
+        An error is recorded unless the condition is a boolean and the step has the type of the accumulator.
         """
-        range_type = self.unification.resolve(self.get_type(node.range))
-        accumulator_type = self.get_type(node.initial)
+        range_type = self.unification.resolve(self.infer_type(node.range))
+        accumulator_type = self.infer_type(node.initial)
+        # The result can read the accumulator, but not the loop variables.
         self.scopes.append({node.accumulator: accumulator_type})
         self.scopes.append(dict(zip(node.names, self._get_variable_types(node, range_type), strict=True)))
         self._require_type(node.condition, BOOL)
         self._require_type(node.step, accumulator_type)
         self.scopes.pop()
-        result = self.get_type(node.result)
+        result = self.infer_type(node.result)
         self.scopes.pop()
         return self.unification.resolve(result)
 
     def _get_variable_types(self, node: Fold, range_type: Type) -> tuple[Type, ...]:
         """Return the types of the variables of a comprehension, which loops over a list or map.
 
-        They are dyn if the type of the range is unknown. For any other range that is neither a list nor a map, record
-        an error and return error types.
+        If the type of the range is unknown, all variables are dyn. For a range of any other type, an error is recorded,
+        and all variables have the error type.
         """
         has_two_variables = len(node.names) == 2
         if range_type.kind == "list":
@@ -456,7 +472,7 @@ class Checker:
 
     def _require_type(self, node: SyntaxNode, required_type: Type) -> None:
         """Record an error if a node does not have the required type."""
-        cel_type = self.get_type(node)
+        cel_type = self.infer_type(node)
         if not self.unification.unify((required_type,), (cel_type,)):
             self._add_error(node.offset, f"expected type '{required_type}' but found '{cel_type}'")
 

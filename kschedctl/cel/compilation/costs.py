@@ -45,8 +45,10 @@ def _compute_substring_cost(text: Value, part: Value) -> int:
 
 def _compute_traversal_cost(value: Value, *_further_arguments: Value) -> int:
     """Return the cost of traversing a value, however deeply it is nested."""
-    if isinstance(value, str | bytes):
-        return int(len(value.encode() if isinstance(value, str) else value) * _TRAVERSAL)
+    if isinstance(value, str):
+        return int(len(value.encode()) * _TRAVERSAL)
+    if isinstance(value, bytes):
+        return int(len(value) * _TRAVERSAL)
     if isinstance(value, list):
         spend_work(len(value))
         return sum(map(_compute_traversal_cost, value))

@@ -184,7 +184,7 @@ class Planner:
             return Computation(
                 build_optional_choice(steps[0].run, steps[1].run, keeps_optional=resolution.function == "or")
             )
-        self._validate_pattern(resolution.function, args)
+        self._check_pattern(resolution.function, args)
         if resolution.function == "@in" and steps[1].constant:
             container = steps[1].run([0])  # a constant reads no variables, so the frame has only the cost
             return build_membership_test(steps[0].run, container)
@@ -224,10 +224,11 @@ class Planner:
 
         return run
 
-    def _validate_pattern(self, function: str, args: list[SyntaxNode]) -> None:
-        """Record a regular expression that cannot be run without google-re2.
+    def _check_pattern(self, function: str, args: list[SyntaxNode]) -> None:
+        """Check the regular expression in a call, and record it if it cannot be run without google-re2.
 
-        A computed pattern is recorded by the name of the function. Raises CompileError if a literal pattern is invalid.
+        A computed pattern is recorded by the name of the function. Calls of functions that take no pattern are ignored.
+        Raises CompileError if a literal pattern is invalid.
         """
         if function not in regular_expressions.PATTERN_FUNCTIONS:
             return

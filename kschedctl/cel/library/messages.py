@@ -43,16 +43,17 @@ class MessageType:
     """A function that builds the value from the fields that were set."""
 
 
-def _build_wrapper_type(cel_type: Type, zero: Value, low: int = 0, high: int = 0) -> MessageType:
+def _build_wrapper_type(cel_type: Type, zero: Value, bounds: tuple[int, int] | None = None) -> MessageType:
     """Build the message type for a wrapper such as `google.protobuf.Int64Value`.
 
-    `zero` is the value of an empty message. Values must lie between `low` and `high`, unless `high` is 0.
+    `zero` is the value of an empty message. `bounds` are the least and the greatest value, or None if all values of
+    the type are valid.
     """
 
     def build_value(fields: Mapping[str, Value]) -> Value:
         """Return the field `value`, or zero if it is not set. Raises CelError if it is out of bounds."""
         value = fields.get("value", zero)
-        if high and not low <= value <= high:
+        if bounds is not None and not bounds[0] <= value <= bounds[1]:
             raise CelError("integer overflow" if type(value) is int else "unsigned integer overflow")
         return value
 
@@ -85,10 +86,10 @@ MESSAGES: Mapping[str, MessageType] = {
     f"{_PREFIX}BytesValue": _build_wrapper_type(BYTES, b""),
     f"{_PREFIX}DoubleValue": _build_wrapper_type(DOUBLE, 0.0),
     f"{_PREFIX}FloatValue": MessageType(build_type("wrapper", "", DOUBLE), {"value": DOUBLE}, _to_float32),
-    f"{_PREFIX}Int32Value": _build_wrapper_type(INT, 0, low=-(2**31), high=2**31 - 1),
+    f"{_PREFIX}Int32Value": _build_wrapper_type(INT, 0, bounds=(-(2**31), 2**31 - 1)),
     f"{_PREFIX}Int64Value": _build_wrapper_type(INT, 0),
     f"{_PREFIX}StringValue": _build_wrapper_type(STRING, ""),
-    f"{_PREFIX}UInt32Value": _build_wrapper_type(UINT, Uint(0), low=0, high=2**32 - 1),
+    f"{_PREFIX}UInt32Value": _build_wrapper_type(UINT, Uint(0), bounds=(0, 2**32 - 1)),
     f"{_PREFIX}UInt64Value": _build_wrapper_type(UINT, Uint(0)),
     f"{_PREFIX}Duration": MessageType(
         DURATION, _SECONDS_AND_NANOS, lambda fields: build_duration(_compute_total_nanos(fields))

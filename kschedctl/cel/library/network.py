@@ -88,8 +88,9 @@ def _is_link_local_multicast(value: Opaque) -> bool:
 def _is_global_unicast(value: Opaque) -> bool:
     """Return whether Go's netip considers the address global unicast, which includes private addresses."""
     address = value.wrapped
-    special = address.is_unspecified or address.is_loopback or address.is_multicast or address.is_link_local
-    return not special and str(address) != "255.255.255.255"
+    is_special = address.is_unspecified or address.is_loopback or address.is_multicast or address.is_link_local
+    is_broadcast = str(address) == "255.255.255.255"
+    return not is_special and not is_broadcast
 
 
 def _mask_cidr(value: Opaque) -> Opaque:

@@ -36,7 +36,8 @@ _MAX_WHOLE_DIGITS = 40
 _MAX_DECIMALS = 18
 """Decimals that are parsed. Even for hours, further decimals are less than a nanosecond."""
 _TIMESTAMP = re.compile(
-    r"([0-9]{4})-([0-9]{2})-([0-9]{2})T([0-9]{2}):([0-9]{2}):([0-9]{2})(?:[.,]([0-9]+))?(Z|[+-][0-9]{2}:[0-9]{2})"
+    r"([0-9]{4})-([0-9]{2})-([0-9]{2})T([0-9]{2}):([0-9]{2}):([0-9]{2})(?:[.,](?P<fraction>[0-9]+))?"
+    r"(?P<zone>Z|[+-][0-9]{2}:[0-9]{2})"
 )
 _OFFSET = re.compile(r"([+-]?[0-9]{1,9}):([+-]?[0-9]{1,9})")
 
@@ -64,8 +65,8 @@ def parse_timestamp(text: str) -> Timestamp:
         if match is None:
             raise ValueError
         seconds = _parse_seconds(match)
-        nanoseconds = (match[7] or "")[:9].ljust(9, "0")
-        offset = _parse_offset(match[8])
+        nanoseconds = (match["fraction"] or "")[:9].ljust(9, "0")
+        offset = _parse_offset(match["zone"])
     except ValueError:
         raise CelError("type conversion error from 'string' to 'google.protobuf.Timestamp'") from None
     return build_timestamp((seconds - offset) * _SECOND + int(nanoseconds), offset)
@@ -73,7 +74,8 @@ def parse_timestamp(text: str) -> Timestamp:
 
 def _parse_seconds(match: re.Match[str]) -> int:
     """Return the seconds since 1970 of a matched timestamp, in its own time zone."""
-    moment = datetime(*(int(match[i]) for i in range(1, 7)), tzinfo=UTC)  # type: ignore[arg-type,misc]
+    year_to_second = [int(match[i]) for i in range(1, 7)]
+    moment = datetime(*year_to_second, tzinfo=UTC)  # type: ignore[arg-type,misc]
     return (moment - _EPOCH) // timedelta(seconds=1)
 
 

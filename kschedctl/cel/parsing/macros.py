@@ -158,7 +158,7 @@ def _expand_filter(call: Call) -> SyntaxNode:
     element, condition = call.args
     appended = _build_append_step(call, item=element)
     step = _build_call(call, "_?_:_", condition, appended, _build_accumulator(call))
-    return _build_comprehension(call, count=1, loop=_Loop(_build_empty_list(call), step))
+    return _build_comprehension(call, count=1, loop=_Loop(initial=_build_empty_list(call), step=step))
 
 
 def _expand_transform_list(call: Call) -> SyntaxNode:
@@ -203,7 +203,7 @@ def _build_collecting_fold(call: Call, count: int, initial: SyntaxNode, step: Sy
     if has_condition:
         condition = call.args[count]
         step = _build_call(call, "_?_:_", condition, step, _build_accumulator(call))
-    return _build_comprehension(call, count, _Loop(initial, step))
+    return _build_comprehension(call, count, _Loop(initial=initial, step=step))
 
 
 def _build_binding(near: SyntaxNode, name: str, value: SyntaxNode, result: SyntaxNode) -> SyntaxNode:

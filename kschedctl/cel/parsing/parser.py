@@ -170,7 +170,7 @@ class _Parser:
         If ``chained`` is false, parse only the operand before the next comparison.
         """
         self.enter_rule("relation")
-        node = self.parse_arithmetic(1)
+        node = self.parse_arithmetic(precedence=1)  # the lowest
         while chained and self.token.kind in RELATIONS:
             operator = self.take()
             name = "@in" if operator.kind == "in" else f"_{operator.kind}_"
@@ -341,10 +341,10 @@ class _Parser:
 
     def _starts_message(self) -> bool:
         """Return whether names joined by dots are followed by ``{``."""
-        offset = self.position
-        while self.tokens[offset].kind == "." and self.tokens[offset + 1].kind == "name":
-            offset += 2
-        return self.tokens[offset].kind == "{"
+        position = self.position
+        while self.tokens[position].kind == "." and self.tokens[position + 1].kind == "name":
+            position += 2
+        return self.tokens[position].kind == "{"
 
     def parse_message(self, name: str) -> SyntaxNode:
         """Parse a message literal after the first part of its type name."""

@@ -221,7 +221,7 @@ def build_pending_section(audited: AuditedCluster) -> PendingSection:
     findings = [finding for group in groups for finding in _iter_findings(group, audited)]
     pending_pod_groups = _find_pod_groups_of_pending_pods(audited)
     findings += (
-        _build_elsewhere_finding(entry, RULE_BY_STATE[entry.state])
+        _build_waiting_elsewhere_finding(entry, RULE_BY_STATE[entry.state])
         for entry in elsewhere
         if entry.state in RULE_BY_STATE and entry.resource not in pending_pod_groups
     )
@@ -262,7 +262,7 @@ def _find_pod_groups_of_pending_pods(audited: ReplayedCluster) -> set[str]:
     return {f"PodGroup {key.namespace}/{key.name}" for pod in audited.pending for key in find_gangs(pod)}
 
 
-def _build_elsewhere_finding(entry: WaitingElsewhere, rule: AuditRule) -> Finding:
+def _build_waiting_elsewhere_finding(entry: WaitingElsewhere, rule: AuditRule) -> Finding:
     """Build the finding that a workload is held back before scheduling.
 
     Its message ends with the workload's age and the messages of its conditions.

@@ -97,8 +97,8 @@ class LaidOutAnswer(NamedTuple):
 def lay_out_answer(answered: AnsweredQuestion, area: TextArea) -> LaidOutAnswer:
     """Lay out an explanation for a text area.
 
-    This runs outside the UI thread, since long tables take a moment. If the verdict is cut off, the tab "why" has all
-    of it.
+    This runs outside the UI thread, since long tables take a moment. If the verdict is cut off, the tab "why"
+    shows it in full.
     """
     verdict = render_verdict(answered, area.width, area.lines)
     is_cut_off = verdict.plain.endswith("…")

@@ -27,9 +27,9 @@ from kschedctl.reports.placements import (
     UnplacedPods,
     describe_data_on_nodes,
     describe_differing_runs,
-    describe_down_nodes,
     describe_evictions,
     describe_fates_of_evicted,
+    describe_pods_stuck_on_down_nodes,
     describe_violated_budgets,
     group_blocked_pods,
     list_displaced_pods,
@@ -220,7 +220,7 @@ class Drain(Report, frozen=True):
         """
         *first_outcomes, last_outcome = self.list_outcomes_after_verdict() or ("",)
         outcomes = f"{', '.join(first_outcomes)}, and {last_outcome}" if first_outcomes else last_outcome
-        down_nodes = "; ".join(describe_down_nodes(self.down_nodes))
+        down_nodes = "; ".join(describe_pods_stuck_on_down_nodes(self.down_nodes))
         if down_nodes:
             return f"{down_nodes}; then {outcomes or 'nothing runs there'}"
         return outcomes or ("" if self._find_outcome_in_verdict() else "nothing runs there")
@@ -387,7 +387,7 @@ class Drain(Report, frozen=True):
             return ""
         first, *other_blocked = self.blocked
         more = f" and {counted(len(other_blocked), 'more pod')}" if other_blocked else ""
-        return "; ".join([*describe_down_nodes(self.down_nodes), f"{first.why} ({first.pod}{more})"])
+        return "; ".join([*describe_pods_stuck_on_down_nodes(self.down_nodes), f"{first.why} ({first.pod}{more})"])
 
     def describe_blocked_kubectl_drain(self) -> tuple[str, ...]:
         """Describe what `kubectl drain` would do, in one sentence, or return () if no pod is blocked.

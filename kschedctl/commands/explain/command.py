@@ -152,7 +152,7 @@ def explain(
             # A watched summary is built again at each change, without what takes long
             remedies=not (no_remedies or (watch and not pods)),
             call_extender=call_extender,
-            sampled=sampled.sampled_from,
+            sampled=sampled.sampling_start,
             extender_arguments=extending.to_cli_options(),
             in_full=view.max_matrices,
         )

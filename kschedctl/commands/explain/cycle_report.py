@@ -102,7 +102,7 @@ def explain_pod(scheduler: Scheduler, pod: Pod, *, nodes: bool = True) -> Explan
     if verdict or framework is None:
         report = _mark_gang_as_undecided(_report_unhandled_pod(scheduler, framework, info, verdict))
     else:
-        report = _report_cycle_with_group(scheduler, framework, info, unread_by_profile, nodes=nodes)
+        report = _run_and_report_cycle(scheduler, framework, info, unread_by_profile, nodes=nodes)
 
     template_gap = _find_gap_in_claim_templates(report, pod, scheduler.cluster)
     unknown = merge_unknown_kinds((report.unknown, () if template_gap is None else (template_gap,)))
@@ -154,7 +154,7 @@ def build_full_headline(report: Explanation, pod: Pod, scheduler: Scheduler) -> 
     return headline
 
 
-def _report_cycle_with_group(
+def _run_and_report_cycle(
     scheduler: Scheduler, framework: Framework, info: PodInfo, unread: tuple[Unknown, ...], *, nodes: bool
 ) -> Explanation:
     """Run a scheduling cycle for the pod, and report its outcome, the pod's group or gang, and what is uncertain.

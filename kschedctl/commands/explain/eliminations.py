@@ -72,7 +72,7 @@ def _build_elimination(
 ) -> _LeveledElimination:
     """Build the elimination for one reason, with a level that says how far the closest of its nodes is out of reach."""
     reported = np.logical_or.reduce([obstacle.reported for obstacle in obstacles_of_reason])
-    rows = closeness.sort_by_closeness(reported, measure_distance(obstacles_of_reason))
+    rows = closeness.sort_by_closeness(reported, measure_distances_to_passing(obstacles_of_reason))
     nearest = int(rows[0])
     fact = find_fact(obstacles_of_reason, nearest)
     elimination = Elimination(
@@ -85,7 +85,7 @@ def _build_elimination(
     return _LeveledElimination(int(closeness.level[nearest]), elimination)
 
 
-def measure_distance(obstacles_of_reason: Sequence[Obstacle]) -> Distances:
+def measure_distances_to_passing(obstacles_of_reason: Sequence[Obstacle]) -> Distances:
     """Return how far each node (N,) is from passing the check that the reason names, or 0 if that is unknown.
 
     The unit depends on the plugin.
@@ -301,7 +301,7 @@ def _build_cause(
     If all nodes are out of reach (`candidate_count` is 0), a typical one of the closest nodes is named. `full_nodes`
     (N,) marks the nodes that can run no more pods.
     """
-    rows = closeness.sort_by_closeness(reason.mask, measure_distance(reason.obstacles))
+    rows = closeness.sort_by_closeness(reason.mask, measure_distances_to_passing(reason.obstacles))
     row = int(rows[0]) if candidate_count else _choose_typical_node(rows, reason.obstacles, cycle, closeness)
     fact = _mark_requirements_for_absent_nodes(find_fact(reason.obstacles, row), cycle)
     cause_without_description = Cause(
@@ -355,7 +355,7 @@ def _describe_cause_by_best_node(
     free amount.
     """
     names = cycle.view.nodes.names
-    distances = measure_distance(obstacles_of_reason)
+    distances = measure_distances_to_passing(obstacles_of_reason)
 
     def find_closest_row(candidates: Rows) -> int:
         """Return the candidate with the smallest distance."""

@@ -46,11 +46,13 @@ def validate_new_object(manifest: JsonObject | Pod, cluster: Cluster) -> None:
 def create_target_pod(scheduler: Scheduler, pod: JsonObject | Pod) -> TargetPod:
     """Create the target pod to explain from a pod, or from the manifest of a pod or workload.
 
-    For a workload, the target is the first pod that it would create.
+    For a workload, the target is the first pod that it would create. A pod with a uid exists already and is not
+    admitted again.
 
     Raises InputError if the manifest is of a kind that creates no pods, or if the pod would be denied.
     """
     if isinstance(pod, Pod) or _is_stored_pod(pod):
+        # A bare pod is its own workload. It keeps the fields of its manifest there, before admission.
         return TargetPod(scheduler, admit_manifest(scheduler, pod), workload=_decode_pod(pod))
     manifests = classify_manifests([pod])
     if len(manifests.workloads) != 1:

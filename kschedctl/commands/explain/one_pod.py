@@ -42,7 +42,7 @@ def explain(
     """Explain why a pod is Pending, by replaying one scheduling cycle of kube-scheduler for it.
 
     Arguments:
-        cluster: the cluster.
+        cluster: the cluster in which the pod would be scheduled.
         pod: `namespace/name` of a pod in the cluster, or a manifest (dict) that is not in it yet. For a
             workload's manifest, one of its pods is explained.
         remedies: also search for the smallest changes that would let the pod schedule. This takes longer; the command
@@ -54,8 +54,8 @@ def explain(
             k8s.io/kube-scheduler/extender/v1, and the body is None unless the status is 200. Without this function,
             the answer lists what extenders might change.
         now: an RFC 3339 time for autoscalers. The default is the time when the cluster was read.
-        as_written: leave out the `message` of a gated pod. Kube-scheduler writes no event for such a pod; otherwise
-            `message` is what it would write once the gates are removed. The command sets it.
+        as_written: leave out the `message` of a gated pod, because kube-scheduler writes no event while the pod is
+            gated. By default, `message` is what it would write once the gates are removed.
 
     Raises UsageError if there is no such pod or PriorityClass, InputError for a manifest that cannot be read or that
     the API server denies, and ConfigurationError for an invalid scheduler configuration.
@@ -74,8 +74,8 @@ def explain(
     now = now or get_read_time(cluster)
     report = explain_in_cluster(
         target,
-        lambda target: predict_new_node(target, now),
-        lambda target, launched_node: find_autoscaler_fixes(target, launched_node, now),
+        find_new_node=lambda replica: predict_new_node(replica, now),
+        find_autoscaler_fixes=lambda replica, new_node: find_autoscaler_fixes(replica, new_node, now),
         remedies=remedies,
         now=now,
         as_if=describe_priority_change(as_if_priority, as_if_priority_class),
@@ -183,11 +183,11 @@ def _add_rivals_for_freed_room(target: TargetPod, report: Explanation) -> Explan
 
 
 def _add_fate_of_victims(target: TargetPod, report: Explanation) -> Explanation:
-    """Add to the report which of the pods that the target would preempt get no other node, and which Jobs fail.
+    """Add to the report what becomes of the pods that the target would preempt.
 
-    Also add the PodDisruptionBudgets that are violated.
-
-    Return the report unchanged if nothing is preempted, or if extenders would have to be called for the other pods.
+    That is, which of them get no other node, which Jobs fail, and which PodDisruptionBudgets are violated. Return the
+    report unchanged if nothing is preempted, if victims are terminating already, if extenders would have to be called
+    for the other pods, or if the preemption cannot be replayed.
     """
     preemption, scheduler = report.preemption, target.scheduler
     calls_extenders = scheduler.call_extender is not None and bool(scheduler.extenders)

@@ -100,7 +100,7 @@ def build_explanation_page(report: Explanation, style: Style) -> Page:
         if not best_fix or any(isinstance(block, Command) for block in best_fix):
             more_fixes = _build_more_fixes_line("More fixes:", report, style)
         else:
-            best_fix = (*best_fix, *_build_more_fixes_line("To apply this fix or see more fixes:", report, style))
+            best_fix = (*best_fix, *_build_more_fixes_line("This fix in detail, and more fixes:", report, style))
     return (
         *build_held_back_lines(report.waiting_elsewhere),
         *iter_not_created_lines(report.not_created, style, report.fewer_pods),
@@ -331,24 +331,17 @@ def _build_node_group_row(group: NodeGroup, style: Style, *, evaluated: bool) ->
     has several nodes. On a narrow page, the pools are stacked above the names, and the facts and other plugins below
     the first plugin. If no node was `evaluated`, the row ends with the plugins that would reject the nodes.
     """
+    count = f"{group.nodes:,}"
     names = ", ".join(group.such_as) + (", …" if group.nodes > len(group.such_as) else "")
     pools = ", ".join(group.pools)
     is_wide = style.width >= WIDE_WIDTH
     node_cells: Row = (pools, names) if is_wide else (Stack((Marked(pools, Tone.FAINT), names)),)
-    texts = _describe_refusals(group.refusals, style)
+    texts = _describe_group_refusals(group, style)
     if not evaluated:
-        return (f"{group.nodes:,}", *node_cells, texts.also or "no other plugin")
-
-    was_evaluated = group.refusals[0].plugin != ""  # otherwise, the refusal says why no plugin evaluated the nodes
-    if not was_evaluated:
-        texts = texts._replace(facts=())  # the headline already has the reason
-    elif texts.facts and group.nodes > 1:
-        texts = texts._replace(facts=tuple(f"{group.such_as[0]}: {fact}" for fact in texts.facts))
-
-    refusal_cells: Row = (_stack_refusals(texts),)
+        return (count, *node_cells, texts.also or "no other plugin")
     if is_wide:
-        refusal_cells = (texts.plugin, Stack(texts.facts or ("",)), Marked(texts.also, Tone.FAINT))
-    return (f"{group.nodes:,}", *node_cells, *refusal_cells)
+        return (count, *node_cells, texts.plugin, Stack(texts.facts or ("",)), Marked(texts.also, Tone.FAINT))
+    return (count, *node_cells, _stack_refusals(texts))
 
 
 class _RefusalTexts(NamedTuple):
@@ -372,6 +365,21 @@ def _stack_refusals(texts: _RefusalTexts) -> Stack:
     else:
         last_line = last_fact or texts.also_clause
     return Stack((texts.plugin, *(Marked(fact, Tone.FAINT) for fact in facts), Marked(last_line, Tone.FAINT)))
+
+
+def _describe_group_refusals(group: NodeGroup, style: Style) -> _RefusalTexts:
+    """Describe the refusals of a group's first node, which is named before its facts if the group has several nodes.
+
+    Nodes that no plugin evaluated get no facts, because the headline already has the reason.
+    """
+    texts = _describe_refusals(group.refusals, style)
+    was_evaluated = bool(group.refusals[0].plugin)
+    if not was_evaluated:
+        return texts._replace(facts=())
+    if group.nodes > 1:
+        first_node = group.such_as[0]
+        return texts._replace(facts=tuple(f"{first_node}: {fact}" for fact in texts.facts))
+    return texts
 
 
 def _describe_refusals(refusals: Sequence[Refusal], style: Style) -> _RefusalTexts:

@@ -185,7 +185,7 @@ class PendingPods(Report, frozen=True):
         return (f"{describe_state_counts(self.waiting_elsewhere)}:", first.resource)
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Add everything that waits, the figures, and the fixes to the summary. New nodes are among the figures.
+        """Return the summary with everything that waits, its fixes, and figures, which include new nodes.
 
         If the user named a single object, the warnings also have its holders and details.
         """

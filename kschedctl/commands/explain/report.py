@@ -26,7 +26,7 @@ from kschedctl.reports.plugin_answers import (
 )
 from kschedctl.reports.remedy import Remedy, sort_verified_fixes_first
 from kschedctl.reports.report import GateProblem, Report
-from kschedctl.reports.summary import ShortCause, ShortNodes, ShortPods, Summary, describe_node_share
+from kschedctl.reports.summary import ShortCause, ShortNodes, ShortPods, Summary, describe_no_node, describe_node_share
 from kschedctl.reports.unknown import (
     UnknownKind,
     describe_doubt,
@@ -207,6 +207,7 @@ class Cause(Document, frozen=True):
             nodes=share,
             is_single=self.nodes == 1,
             is_partial=self.nodes < (self.within or nodes),
+            no_node=describe_no_node(self.within, nodes),
         )
 
 
@@ -457,17 +458,31 @@ class PreemptionReport(Document, frozen=True):
         return self._build_preemption_text(f"{self.chosen} ({names})")
 
     def _build_preemption_text(self, nodes_text: str) -> str:
-        """Build the text about the pods that are preempted on the nodes that `nodes_text` describes, or return ""."""
+        """Build the text on the preempted pods, their fate and the Jobs that fail, or return "" if none is preempted.
+
+        `nodes_text` describes the node of the pods, or the equally good nodes.
+        """
         if not self.chosen_victims:
             return ""
         fate = f"{self._fate_clause}," if self._fate_clause else ""
-        if not self.failed_jobs:
-            failure = f", and {', '.join(self.failures_on_tied_nodes)}" if self.failures_on_tied_nodes else ""
-        elif len(self.tied) > 1:
-            failure = f", and if it picks {self.chosen}, {describe_failing_jobs(self.failed_jobs)}"
-        else:
-            failure = f", so that {describe_failing_jobs(self.failed_jobs)}"
-        return f"would preempt {counted(len(self.chosen_victims), 'pod')}{fate} on {nodes_text}{failure}"
+        victims = counted(len(self.chosen_victims), "pod")
+        return f"would preempt {victims}{fate} on {nodes_text}{self._failing_jobs_clause}"
+
+    @property
+    def _failing_jobs_clause(self) -> str:
+        """A clause on the Jobs that fail because of the preemption, or "" if none fails.
+
+        Jobs that fail only with some of the equally good nodes are named with the node.
+        """
+        if self.failed_jobs:
+            failing_jobs = describe_failing_jobs(self.failed_jobs)
+            is_node_certain = len(self.tied) <= 1
+            return (
+                f", so that {failing_jobs}" if is_node_certain else f", and if it picks {self.chosen}, {failing_jobs}"
+            )
+        if self.failures_on_tied_nodes:
+            return f", and {', '.join(self.failures_on_tied_nodes)}"
+        return ""
 
 
 def describe_rivals(rivals: Sequence[str]) -> str:
@@ -765,13 +780,13 @@ class Explanation(_ExtenderPart, frozen=True):
     def rivals_clause(self) -> str:
         """A clause about the rivals, and about the node that the pod gets nevertheless."""
         rivals = describe_rivals(self.rivals)
-        return f"{rivals}, so the pod {self.outcome_after_rivals}" if self.node_after_rivals else rivals
+        return f"{rivals}, so the pod {self.predicate_after_rivals}" if self.node_after_rivals else rivals
 
     @property
-    def outcome_after_rivals(self) -> str:
-        """The words after "the pod" that name the node it gets although rivals take the room first, and its victims.
+    def predicate_after_rivals(self) -> str:
+        """The predicate of a sentence about the pod: which node it gets after its rivals, and which pods it preempts.
 
-        They also name the PodDisruptionBudgets that this violates, and the Jobs that fail.
+        It also names the PodDisruptionBudgets that the preemption violates, and the Jobs that fail.
         """
         if not self.victims_after_rivals:
             return f"will get {self.node_after_rivals}"

@@ -627,7 +627,7 @@ def _build_advice_on_node_after_rivals(report: Explanation) -> Advice:
     hint = " once the pods ahead of it are scheduled"
     if report.victims_after_rivals:
         hint = ". To avoid that, make room for it and for the pods ahead of it"
-    return Advice("AwaitRoom", f"It {report.outcome_after_rivals}{hint}")
+    return Advice("AwaitRoom", f"It {report.predicate_after_rivals}{hint}")
 
 
 def drop_retry_advice(report: Explanation) -> Explanation:

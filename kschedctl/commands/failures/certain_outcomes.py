@@ -22,7 +22,7 @@ from kschedctl.replay.parallel import report_parts
 from kschedctl.replay.settling import explain_with_victims, schedule_with_victims
 from kschedctl.replay.shared_cluster import SharedCluster
 from kschedctl.scheduler.engine.cycle import run_pre_filter
-from kschedctl.scheduler.framework import Code, PluginError, Reads, get_reads
+from kschedctl.scheduler.framework import Code, PluginError, Reads, get_answer_dependency
 from kschedctl.scheduler.simulation.outcome import NOT_TRIED, SCHEDULED, UNSCHEDULABLE, Outcome
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork
@@ -117,4 +117,4 @@ def _is_rejected_for_good(prover: FitProver, simulation: Simulation, position: P
     if pre_filter.status.code is not Code.UNRESOLVABLE:  # preemption might help then
         return False
     deciding = next((plugin for plugin in plugins if plugin.name == pre_filter.plugin), None)
-    return deciding is not None and get_reads(deciding, pre_filter.results[deciding.name]) is Reads.NODES
+    return deciding is not None and get_answer_dependency(deciding, pre_filter.results[deciding.name]) is Reads.NODES

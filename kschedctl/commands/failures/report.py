@@ -161,7 +161,7 @@ class Failure(Document, frozen=True):
         return f"{evicted}{describe_fates_of_evicted(self.evicted, self.unplaced_evicted)}"
 
     def _describe_lost_pods(self) -> str:
-        """Describe how many pods no controller recreates, or return an empty string."""
+        """Describe how many pods are lost for good, and how many of these were preempted. Return "" if none is lost."""
         if not self.lost:
             return ""
         lost = counted(self.lost, "pod is lost for good", "pods are lost for good")
@@ -404,7 +404,7 @@ class Failures(Report, frozen=True):
 
 
 def _describe_lost_pods(worst: Failure) -> tuple[str, ...]:
-    """Return a text that names the pods that no controller recreates. Return () if the failure loses none."""
+    """Return a text that names the pods that are lost for good, or () if the failure loses none."""
     return (f"lost for good, since no controller recreates them: {first_few(worst.lost_pods)}",) if worst.lost else ()
 
 

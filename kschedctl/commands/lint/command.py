@@ -114,10 +114,13 @@ class ClusterOptions(InstanceTypeInput):
 
         A snapshot or a live cluster takes precedence over files. Raises KschedctlError if the cluster cannot be loaded.
         """
+        # The files of `source` are the manifests to lint, not objects of the cluster
         cluster_source = replace(source, filename=self.with_cluster)
         if source.snapshot or self.is_live(source):
             return DescribedCluster(load_cluster(cluster_source, live=CREATION_LIMIT_KINDS.union(POOL_KINDS)))
-        return _load_cluster_from_files(cluster_source) if self.with_cluster or source.demo else None
+        if self.with_cluster or source.demo:
+            return _load_cluster_from_files(cluster_source)
+        return None
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from kschedctl.commands.make_room.report import MakeRoom
 from kschedctl.commands.make_room.room import DraftTask, RoomCriteria, RoomMaking
 from kschedctl.commands.simulate import prepare_simulation
 from kschedctl.errors import UsageError
-from kschedctl.replay.controllers.target_pod import TargetPod, find_groups
+from kschedctl.replay.controllers.target_pod import TargetPod, find_groups_of_pod
 from kschedctl.replay.edits import add_or_replace_pods
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers, open_worker_pool
 from kschedctl.replay.shared_cluster import limit_workers
@@ -230,7 +230,7 @@ def _find_companion_pods(target: TargetPod, cluster: Cluster) -> list[Pod]:
 
     These are the pods of its groups and, if the user named the target's workload, all waiting pods of the workload.
     """
-    owner, groups = find_owner(target.pod), find_groups(target.pod)
+    owner, groups = find_owner(target.pod), find_groups_of_pod(target.pod)
     # A note says that the target was chosen among the pods of the workload that the user named.
     stands_for_workload = bool(target.note) and owner.kind != "Pod"
 
@@ -238,6 +238,6 @@ def _find_companion_pods(target: TargetPod, cluster: Cluster) -> list[Pod]:
         """Return whether the waiting pod gets its node together with the target."""
         if pod.metadata.deletion_timestamp is not None or pod.terminated:
             return False
-        return (stands_for_workload and find_owner(pod) == owner) or bool(groups & find_groups(pod))
+        return (stands_for_workload and find_owner(pod) == owner) or bool(groups & find_groups_of_pod(pod))
 
     return [pod for pod in cluster.unbound_pods() if is_companion(pod)]

@@ -31,7 +31,7 @@ from kschedctl.commands.make_room.rehearsal import (
 from kschedctl.commands.make_room.search import SEARCH_BUDGET, Plan, PlanSearch
 from kschedctl.errors import InputError
 from kschedctl.fixes.search import count_affordable_replays
-from kschedctl.replay.controllers.target_pod import find_groups
+from kschedctl.replay.controllers.target_pod import find_groups_of_pod
 from kschedctl.replay.parallel import WorkerPool
 from kschedctl.replay.pools import Pools
 from kschedctl.replay.settling import find_pods_still_pending, schedule_victims_until_stable
@@ -233,7 +233,7 @@ class RoomMaking:
         units: dict[object, list[Position]] = {}
         for position in self.simulation.sort_for_queue(self.wanted):
             if position not in self.rows:
-                groups = find_groups(self.before.view.pods.objects[position])
+                groups = find_groups_of_pod(self.before.view.pods.objects[position])
                 unit_key = groups or position  # a pod without groups is a unit by itself
                 units.setdefault(unit_key, []).append(position)
         return [tuple(unit) for unit in units.values()]

@@ -29,7 +29,7 @@ from kschedctl.scheduler.framework import (
     PluginError,
     Reads,
     counts_pods_elsewhere,
-    get_reads,
+    get_answer_dependency,
     looks_at_own_pods,
     offers,
 )
@@ -73,8 +73,11 @@ class AcceptingNodes:
         number = int(self.stage.view.pods.info[position])
         if number not in self._nodes_by_info:
             self._nodes_by_info[number] = self._find_accepting_nodes(position)
-        nodes = self._nodes_by_info[number]
-        return nodes is None or bool(nodes.sum() > nodes[row])
+        accepting = self._nodes_by_info[number]
+        if accepting is None:  # any node may accept the pod
+            return True
+        accepting_others = accepting.sum() - accepting[row]
+        return bool(accepting_others > 0)
 
     def _find_accepting_nodes(self, position: Position) -> Bools | None:
         """Return the mask (N,) of the nodes that may accept the pod, or None if any node may.
@@ -433,7 +436,7 @@ def _find_eligible_nodes(cycle: Cycle, ignored_plugin: str = "") -> Bools:
         verdict = cycle.filter.verdicts.get(plugin.name)
         if verdict is None or plugin.name == ignored_plugin:
             continue
-        if get_reads(plugin, results.get(plugin.name)) is Reads.NODES:
+        if get_answer_dependency(plugin, results.get(plugin.name)) is Reads.NODES:
             eligible &= ~verdict.rejected
     return eligible
 
@@ -445,7 +448,7 @@ def _find_pod_dependent_rejecters(cycle: Cycle) -> list[Plugin]:
     for plugin in cycle.framework.plugins_at("filter"):
         verdict = verdicts.get(plugin.name)
         has_rejected = verdict is not None and verdict.rejected.any()
-        if has_rejected and get_reads(plugin, results.get(plugin.name)) is Reads.PODS:
+        if has_rejected and get_answer_dependency(plugin, results.get(plugin.name)) is Reads.PODS:
             rejecters.append(plugin)
     return rejecters
 

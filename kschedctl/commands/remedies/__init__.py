@@ -129,7 +129,7 @@ def pending_remedies(
     return report
 
 
-def manifest_remedies(
+def find_manifest_remedies(
     cluster: Cluster,
     manifests: Sequence[JsonObject | Struct],
     criteria: RemedyCriteria = RemedyCriteria(),

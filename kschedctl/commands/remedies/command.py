@@ -42,7 +42,7 @@ from kschedctl.commands.explain.named_elsewhere import (
     search_admission_fixes,
 )
 from kschedctl.commands.explain.report import FINE
-from kschedctl.commands.remedies import find_remedies_with_room, manifest_remedies, pending_remedies
+from kschedctl.commands.remedies import find_manifest_remedies, find_remedies_with_room, pending_remedies
 from kschedctl.commands.remedies.report import Remedies, RemediesOfMany
 from kschedctl.errors import UsageError
 from kschedctl.fixes.search import MAX_SEARCH_SECONDS, RemedyCriteria
@@ -348,7 +348,7 @@ def _find_manifest_fixes(inquiry: Inquiry, criteria: RemedyCriteria) -> tuple[Re
     manifests = [inquiry.manifests[key] for key in inquiry.targets if key in inquiry.manifests]
     written = {key: inquiry.written[key].document for key in inquiry.targets if key in inquiry.written}
     with show_progress() as shown, locate_errors(inquiry.places):
-        report = manifest_remedies(
+        report = find_manifest_remedies(
             inquiry.cluster, manifests, criteria, written=written, call_extender=inquiry.call_extender, progress=shown
         )
     all_schedule = not report.waiting and not report.not_created

@@ -200,27 +200,39 @@ class RemediesOfMany(Report, frozen=True):
         return (f"{cleared}{changes}{stop}{other_pods}{describe_doubt(self.unknown)}",)
 
     def _describe_no_waiting_pods(self) -> tuple[str, ...]:
-        """Return the headline for the case that no pod waits: some pods get a node anyway, or wait elsewhere."""
-        scope_text = negate_scope(self.scope) + describe_doubt(self.unknown) + self._waiting_elsewhere_text
+        """Return the headline and its continuation for a scope in which no pod waits for a fix.
+
+        If pending pods get a node without a fix, the headline says that no pod needs one. Otherwise, it says that no
+        pod waits, and the continuation has the number of pods that wait in other namespaces.
+        """
+        scope_text = negate_scope(self.scope)
+        doubt = describe_doubt(self.unknown)
+        # The objects of the scope whose pods kube-scheduler does not see yet
+        objects_text = self._waiting_elsewhere_text
         if self.fitting:
             get = agreeing(self.fitting, "pending pod gets a node", "pending pods get a node")
-            return ("No pod needs a fix", f"{scope_text}: {self.fitting:,} {get} without one")
-        if not self.elsewhere:
-            return ("No pod waits", scope_text)
-        wait = agreeing(self.elsewhere, "waits", "wait")
-        return ("No pod waits", f"{scope_text}; {counted(self.elsewhere, 'pod')} {wait} in other namespaces")
+            return ("No pod needs a fix", f"{scope_text}{doubt}{objects_text}: {self.fitting:,} {get} without one")
+
+        other_namespaces_text = ""
+        if self.elsewhere:
+            wait = agreeing(self.elsewhere, "waits", "wait")
+            other_namespaces_text = f"; {counted(self.elsewhere, 'pod')} {wait} in other namespaces"
+        return ("No pod waits", f"{scope_text}{doubt}{objects_text}{other_namespaces_text}")
 
     @property
     def _changes_clause(self) -> str:
-        """A clause on the number of chosen changes, such as " with these 2 changes"."""
-        change_count = sum(len(chosen.remedy.kinds) for chosen in self.chosen)
+        """A clause such as " with these 2 changes", or a clause that no change was found that helps another pod.
+
+        If a fix has several changes, the clause has the number of fixes as well.
+        """
         if not self.chosen:
             return ": no change was found that helps any other pod"
+        change_count = sum(len(chosen.remedy.kinds) for chosen in self.chosen)
         if change_count == 1:
             return " with this change"
         if change_count == len(self.chosen):
             return f" with these {change_count} changes"
-        # A numbered fix has several changes
+        # Users see numbered fixes, some of which have several changes
         fixes = agreeing(len(self.chosen), "this fix", f"these {len(self.chosen)} fixes")
         return f" with {fixes} of {change_count} changes"
 

@@ -47,7 +47,7 @@ from kschedctl.replay.controllers.unreplayed_admission import has_mutating_hooks
 from kschedctl.replay.controllers.workload_change import WorkloadChange
 from kschedctl.replay.edits import add_or_replace_pods, change_pods
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers, build_spread, run_seeds
-from kschedctl.replay.pending_pods import get_queue_turn
+from kschedctl.replay.pending_pods import build_queue_entry_key
 from kschedctl.replay.placements import (
     build_pod_count_fields,
     compute_headroom,
@@ -490,12 +490,12 @@ def _find_rollout_fixes(
     if shared.admissions is None:
         return ()
 
-    def carry_out_other_changes(changes: Sequence[WorkloadChange], admissions: Admissions) -> Sequence[Rollout]:
-        """Carry out other changes and return their rollouts."""
-        changed_cluster = dataclasses.replace(shared, changes=changes, admissions=admissions)
-        return carry_out_changes(changed_cluster, seed).rollouts
+    def replay_rollouts(changes: Sequence[WorkloadChange], admissions: Admissions) -> Sequence[Rollout]:
+        """Replay all rollouts with the changes and quotas of a fix, and return their outcomes."""
+        prepared = dataclasses.replace(shared, changes=changes, admissions=admissions)
+        return carry_out_changes(prepared, seed).rollouts
 
-    return tuple(iter_rollout_fixes(index, rollouts, shared.admissions, carry_out_other_changes))
+    return tuple(iter_rollout_fixes(index, rollouts, shared.admissions, replay=replay_rollouts))
 
 
 def _build_workload_placement(rollout: Rollout, simulation: Simulation) -> reports.WorkloadPlacement:
@@ -582,7 +582,7 @@ def prepare_simulation(
     arriving_keys = workload_by_pod.keys() | started_by_pod.keys()
     waiting_keys = [
         pod.key
-        for pod in sorted(cluster_pods_waiting, key=get_queue_turn)
+        for pod in sorted(cluster_pods_waiting, key=build_queue_entry_key)
         if (pod.metadata.namespace, pod.metadata.name) not in removed and pod.key not in arriving_keys
     ]
     return PreparedCluster(

@@ -356,7 +356,7 @@ def _prepare_following(
                 application.cluster,
                 documents,
                 application.manifests,
-                sampling=run.sampled_from,
+                sampling=run.sampling_start,
                 call_extender=call_extender,
                 where=events,
                 progress=progress,

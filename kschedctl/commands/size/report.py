@@ -163,7 +163,8 @@ class NodeSizing(Report, frozen=True):
             return ""
         bound = counted(int(self.bound), "node") if self.price is None else f"{format_price(self.bound)} an hour"
         pods = counted(self.bound_pods, "pod")
-        subject = f"all {pods}" if self.bound_pods == self.pods else f"the other {pods}"
+        fit = agreeing(self.bound_pods, "fits", "fit")
+        subject = f"all {pods}" if self.bound_pods == self.pods else f"the {pods} that {fit} on an empty node"
         return f". By their requests alone, {subject} need at least {bound}"
 
     @property
@@ -209,7 +210,8 @@ class NodeSizing(Report, frozen=True):
             text += f"; {counted(self.homeless, 'pod')} {agreeing(self.homeless, 'gets', 'get')} no node"
         too_large = self.pods - self.bound_pods
         if self.nodes and self.leaves_out_placeable_pods and too_large:
-            text += f", {too_large:,} of which {agreeing(too_large, 'fits', 'fit')} on no empty node"
+            subject = "it" if self.homeless == too_large == 1 else f"{too_large:,} of them"
+            text += f", and {subject} {agreeing(too_large, 'does', 'do')} not fit even on an empty node"
         if self.not_created:
             text += f"; not created: {describe_not_created(self.not_created)}"
         return text

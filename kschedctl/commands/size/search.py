@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from math import ceil
 from typing import NamedTuple
 
+from kschedctl.api.arrays import Bools
 from kschedctl.commands.size.fill_levels import (
     FillLevels,
     PackingInput,
@@ -246,11 +247,18 @@ class _Growth:
         self._filling = self._measure_fill_levels(waiting)
         if self._filling is None:
             return False
+        self._pack_by_fill_levels(self._filling, crowded)
+        return True
 
-        self._packing_input = self._filling.build_packing_input(search.program, crowded)
+    def _pack_by_fill_levels(self, levels: FillLevels, crowded: Bools) -> None:
+        """Replace the set with the cheapest one whose nodes get no fuller than the levels.
+
+        `crowded` is the mask of crowded shapes. The set keeps slightly more free if it was packed with slack before.
+        """
+        # Later packing, with more or less slack, starts from the same input
+        self._packing_input = levels.build_packing_input(self._search.program, crowded)
         self._slack = self._widen_slack()
         self.counts = self._pack_with_slack(self._slack.upper)
-        return True
 
     def _widen_slack(self) -> SlackRange:
         """Return the range of slack for a set that is packed by new fill levels.
@@ -258,8 +266,8 @@ class _Growth:
         A set that was packed with slack did not suffice, so slightly more is kept free. `reduce_slack` may undo this,
         and may go below 0, because other nodes may get fuller than the fill levels say.
         """
-        slack = self._slack.upper + FINEST_SLACK if self._slack else 0.0
-        return SlackRange(lower=-FILL_TOLERANCE, upper=slack)
+        widened = self._slack.upper + FINEST_SLACK if self._slack else 0.0
+        return SlackRange(lower=-FILL_TOLERANCE, upper=widened)
 
     def _measure_fill_levels(self, waiting: Sequence[str]) -> FillLevels | None:
         """Return how full all nodes are when a crowded shape has no room left, or None if no shape is crowded.

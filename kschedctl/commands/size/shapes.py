@@ -229,7 +229,7 @@ def add_prices_to_shapes(shapes: Sequence[NodeShape], instance_types: Sequence[J
     ]
 
 
-def iter_pods_to_scale(pods: Sequence[Pod], scale: float) -> Iterator[Pod]:
+def iter_additional_pods(pods: Sequence[Pod], scale: float) -> Iterator[Pod]:
     """Yield the additional pods that bring each workload to `scale` times its number of pods, rounded up.
 
     The pods are copies of the workload's pods under new names.

@@ -48,7 +48,7 @@ from kschedctl.commands.size.shapes import (
     NodeShape,
     find_places_of_pending_pods,
     has_claims,
-    iter_pods_to_scale,
+    iter_additional_pods,
     map_pods_to_shapes,
     split_shapes_by_zone,
 )
@@ -123,7 +123,7 @@ def size_cluster(
     would deny.
     """
     pods = [recreate_pod(pod, cluster) for pod in cluster.pods if _needs_node(pod)]
-    additional_pods = iter_pods_to_scale([pod for pod in pods if not has_claims(pod)], criteria.scale)
+    additional_pods = iter_additional_pods([pod for pod in pods if not has_claims(pod)], criteria.scale)
     empty_cluster = replace(cluster, nodes=(), pods=NO_PODS)
     all_pods = add_or_replace_pods(empty_cluster, [*pods, *additional_pods])
     sizing = _Sizing(all_pods, {shape.name: shape for shape in shapes}, criteria, workers)
@@ -137,7 +137,7 @@ def size_cluster(
         report,
         not_created=tuple(not_created),
         loses_node=loses_node,
-        nodes_to_keep=find_nodes_to_keep(cluster, loses_node) if loses_node else {},
+        nodes_to_keep=group_bound_pods_by_node(cluster, loses_node) if loses_node else {},
     )
 
 
@@ -648,7 +648,7 @@ MAX_LABEL_HINTS = 3
 """At most this many labels are named that new nodes lack."""
 
 
-def find_nodes_to_keep(cluster: Cluster, pod_keys: Collection[str]) -> dict[str, tuple[str, ...]]:
+def group_bound_pods_by_node(cluster: Cluster, pod_keys: Collection[str]) -> dict[str, tuple[str, ...]]:
     """Return the nodes to which some of these running pods are bound by hostname, with the keys of the bound pods.
 
     A pod is bound to its node by a volume that only this node can access, or by its nodeSelector. The nodes are sorted

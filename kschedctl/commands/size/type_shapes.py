@@ -156,16 +156,16 @@ def _build_type_shape(
 def _build_model_labels(
     launched: _LaunchableType, node_labels: Mapping[str, str], capacity_type: str
 ) -> dict[str, str]:
-    """Build the labels of a launchable type's model nodes, apart from the labels that name the zone.
+    """Build the labels that a launchable type's model nodes have in every zone, without the hostname.
 
     These are the labels that the requirements fix to a single value, the labels of the NodePool, `node_labels`, the
     instance type and the capacity type. Later labels replace earlier ones.
     """
-    fixed_labels = {
-        key: requirement.choose_value()
-        for key, requirement in launched.requirements.items()
-        if not requirement.complement and len(requirement.values) == 1 and key != HOSTNAME
-    }
+    fixed_labels = {}
+    for key, requirement in launched.requirements.items():
+        has_single_value = not requirement.complement and len(requirement.values) == 1
+        if has_single_value and key != HOSTNAME:  # a model stands for many nodes, each with its own hostname
+            fixed_labels[key] = requirement.choose_value()
     type_labels = {INSTANCE_TYPE: launched.instance_type.name, CAPACITY_TYPE: capacity_type}
     return {**fixed_labels, **launched.labels, **node_labels, **type_labels}
 

@@ -131,7 +131,7 @@ def _build_rules_table(changes: Sequence[VersionChange], title: str, report: Ver
 
     def build_row(change: VersionChange) -> Row:
         """Build the row of a change, with the states before and after in their own columns."""
-        later_states = Stack((*change.between, change.after)) if change.between else change.after
+        later_states = Stack(_list_later_states(change, after)) if change.between else change.after
         return (Stack(change.since), change.where, change.what, change.before, later_states, _describe_basis(change))
 
     def build_narrow_row(change: VersionChange) -> Row:
@@ -166,9 +166,14 @@ def _build_since_column(report: VersionChanges) -> Column:
 
 def _list_states(change: VersionChange, before: str, after: str) -> tuple[str, ...]:
     """List the states of what changed in the order of versions, each with its version. Short states share a line."""
-    lines = (f"{before}: {change.before}", *change.between, f"{after}: {change.after}")
+    lines = (f"{before}: {change.before}", *_list_later_states(change, after))
     is_short = max(len(change.before), len(change.after)) <= MAX_SHORT_STATE
     return (", ".join(lines),) if is_short and not change.between else lines
+
+
+def _list_later_states(change: VersionChange, after: str) -> tuple[str, ...]:
+    """List the states after the first one, each with the version that introduced it or, for the last, with `after`."""
+    return (*(state.removeprefix("from ") for state in change.between), f"{after}: {change.after}")
 
 
 def _describe_basis(change: VersionChange) -> Marked:

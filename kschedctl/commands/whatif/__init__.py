@@ -81,7 +81,13 @@ from kschedctl.replay.unknown import build_unknown_fields, find_simulation_unkno
 from kschedctl.replay.volumes import explain_confining_volume, find_pinned_volumes
 from kschedctl.reports import scenario as parts
 from kschedctl.reports.not_created import NotCreated
-from kschedctl.reports.placements import BlockedPod, DownNode, EvictedPod, PinnedVolume, describe_down_nodes
+from kschedctl.reports.placements import (
+    BlockedPod,
+    DownNode,
+    EvictedPod,
+    PinnedVolume,
+    describe_pods_stuck_on_down_nodes,
+)
 from kschedctl.reports.summary import EvictionHarms, merge_eviction_harms
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.scheduler.engine.extenders import CallExtender
@@ -422,7 +428,7 @@ class ScenarioRun:
         blocked = drain.report_blocked_pods()
         returned_positions = drain.find_returned_pods()
         returned = [pods[position].key for position in returned_positions]
-        notes = [*describe_down_nodes(down_nodes)]
+        notes = [*describe_pods_stuck_on_down_nodes(down_nodes)]
         notes += [f"{pod.pod} cannot be evicted: {pod.why}" for pod in blocked]
         notes += [f"{pod} comes back: it tolerates the cordon" for pod in returned]
         occupied_nodes = {

@@ -86,11 +86,10 @@ def _build_step_cell(step: StepReport) -> str:
 
 
 def _iter_summary_lines(report: WhatIf) -> Iterator[Paragraph]:
-    """Yield the lines of the summary: the verdict with the number of pending pods, what is harmed, and the doubts.
+    """Yield the lines of the summary: the verdict, the number of pending pods, and what is harmed in order of time.
 
-    The harms are evictions before and in the steps, waits between the steps, harms of evictions, and pods that wait
-    until failed nodes are deleted. If two schedulers are compared, a line names them. If one of them is replayed from
-    its sources only, the last line says so.
+    If two schedulers are compared, a line names them. If one of them is replayed from its sources only, the last line
+    says so.
     """
     verdict, *sentences = report.build_headline_parts()
     has_harmed_pods = any(change.outcome in ("NewlyPending", LOST) for change in report.changes)

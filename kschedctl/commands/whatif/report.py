@@ -24,7 +24,7 @@ from kschedctl.reports.placements import (
     Spread,
     describe_data_on_nodes,
     describe_differing_runs,
-    describe_down_nodes,
+    describe_pods_stuck_on_down_nodes,
     describe_violated_budgets,
     group_blocked_pods,
     join_reason_with_cause,
@@ -287,7 +287,7 @@ class WhatIf(Report, frozen=True):
         if self.incomplete_steps:
             verdict = f"{self._name_incomplete_steps()} cannot be completed:"
             return (verdict, f"{self._describe_incomplete_steps(counts)}{ending}")
-        down_nodes_text = "".join(f"; {text}" for text in describe_down_nodes(self.down_nodes))
+        down_nodes_text = "".join(f"; {text}" for text in describe_pods_stuck_on_down_nodes(self.down_nodes))
         ending = f"{down_nodes_text}{ending}"
         if self.not_created:
             failures = describe_not_created(self.not_created)
@@ -363,7 +363,7 @@ class WhatIf(Report, frozen=True):
                 len(returned), "pod comes back: it tolerates the cordon", "pods come back: they tolerate the cordon"
             )
             texts.append(f"{come} ({first_few(returned)})")
-        texts += describe_down_nodes(self.down_nodes)
+        texts += describe_pods_stuck_on_down_nodes(self.down_nodes)
         nodes = first_few(list(dict.fromkeys(node for step in self.steps for node in step.not_drained)))
         first_text, *other_texts = texts
         return (f"{nodes} – {first_text}", *other_texts)
@@ -458,9 +458,9 @@ class WhatIf(Report, frozen=True):
         )
 
     def _describe_restarted_pods(self) -> tuple[str, ...]:
-        """Return a clause, as a tuple, on the pods that restart on the same node, those of StatefulSets first.
+        """Describe the pods that restart on the same node in one clause, or return () if no pod restarts.
 
-        Return () if no pod is restarted.
+        The pods of StatefulSets are named first.
         """
         restarted = [change for change in self.changes if change.change == "Restarted"]
         restarted.sort(key=lambda change: Owner.parse(change.workload).kind != "StatefulSet")

@@ -285,22 +285,24 @@ def _iter_foreign_claim_fixes(
 
     There is no fix if a running pod uses the claim.
     """
+    deletion = plan_claim_deletion(trial_node, claim)
+    if deletion is None:  # a running pod uses the claim
+        return
+
+    # The controller of ephemeral volumes creates the pod's claim once the other one is deleted
     spec = _find_ephemeral_claim_spec(trial_node, pod_claim) or claim.spec
     pod = trial_node.trial.pod
 
-    def change(current: PersistentVolumeClaim) -> PersistentVolumeClaim:
+    def replace_by_own_claim(current: PersistentVolumeClaim) -> PersistentVolumeClaim:
         """Return the claim that the controller creates for the pod."""
         new = reset_claim(current)
         meta = replace(new.metadata, owner_references=(build_owner_reference(pod),))
         return replace(new, metadata=meta, spec=replace(spec, volume_name=""))
 
     key = ObjectKey.of(claim)
-    deletion = plan_claim_deletion(trial_node, claim)
-    if deletion is None:
-        return
     text = f"delete claim {format_claim_key(claim)}, which the pod does not own, so that the pod's own claim is created"
     weakens = deletion.weakens or f"claim {format_claim_key(claim)} is deleted"
-    edits = (*deletion.edits, ObjectEdit(key, change))
+    edits = (*deletion.edits, ObjectEdit(key, replace_by_own_claim))
     yield Fix(
         kind=FixKind.REMAKE_CLAIM,
         target=key,

@@ -262,7 +262,8 @@ class ClusterFacts:
         """Return whether the plugins reject the workload's pods even in a cluster without movable pods.
 
         Movable pods are all except static pods and pods of DaemonSets. The plugins reject the pods if one of them
-        rejects them in PreFilter, or if together they reject all nodes. Without plugins, the result is False.
+        rejects them in PreFilter, or if together they reject all nodes. The result is False without plugins, if no
+        profile schedules the workload, or if the replay fails.
         """
         cycle = self.replay_cycle(workload, self.scheduler_with_fixed_pods.view)
         if cycle is None or cycle.error is not None or len(cycle.feasible):
@@ -344,18 +345,19 @@ class ClusterFacts:
             view.assume(position, rows[-1])
         return rows
 
-    def count_pods_without_movable_pods(self, workload: Workload) -> Amounts:
-        """Return how many pods of the workload fit each node by their requests, as counts (N,).
+    def count_fitting_pods_beside_fixed_pods(self, workload: Workload) -> Amounts:
+        """Return how many pods of the workload fit on each node by their requests, as counts (N,).
 
-        Only static pods and pods of DaemonSets occupy the nodes. All counts are 0 if the workload requests a resource
-        that no node offers.
+        Only static pods and pods of DaemonSets count as occupying the nodes. All counts are 0 if the workload requests
+        a resource that no node offers.
         """
         view = self.scheduler_with_fixed_pods.view
         if self.list_unoffered_resources(workload):
             return np.zeros(len(self), np.int64)
         amounts = self._build_pod_info(workload, view).requests
-        requests = view.build_matrix([{name: amount for name, amount in amounts.items() if name in view.resources}])[0]
-        requests[view.resources["pods"]] = 1
+        offered_amounts = {name: amount for name, amount in amounts.items() if name in view.resources}
+        (requests,) = view.build_matrix([offered_amounts])
+        requests[view.resources["pods"]] = 1  # the pod itself
         requested = requests > 0
         free = view.allocatable[:, requested] - view.requested[:, requested]
         counts: Amounts = np.maximum(free // requests[requested], 0).min(axis=1)

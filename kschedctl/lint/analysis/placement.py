@@ -267,7 +267,7 @@ def iter_storage_class_names(
 
 
 def _iter_storage_classes_of_templates(workload: Workload) -> Iterator[tuple[Path, str]]:
-    """Yield the path and the name of the StorageClass of each claim template of a workload, or "" if it names none.
+    """Yield, for each claim template of a workload, the path of its storageClassName and the name, or "" without one.
 
     The templates are those of ephemeral volumes and, in a StatefulSet, those of its volumeClaimTemplates.
     """

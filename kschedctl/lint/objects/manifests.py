@@ -226,7 +226,10 @@ def get_helm_release(place: Location) -> Release:
 
 
 def find_release_namespaces(manifests: Iterable[tuple[JsonObject, Location]]) -> dict[Release, str]:
-    """Return the namespace of each Helm release whose manifests name exactly one namespace."""
+    """Return the namespace of each Helm release whose manifests name exactly one namespace.
+
+    Only kinds that charts create in the namespace of the release count.
+    """
     namespaces_by_release: dict[Release, set[str]] = defaultdict(set)
     for document, place in manifests:
         namespace = field_at(document, "metadata", "namespace")

@@ -81,8 +81,8 @@ def _find_references_to_other_namespaces(
 ) -> Iterator[Problem]:
     """Yield a problem for each reference to an object that exists only in one other namespace.
 
-    Objects that are also referenced from their own namespace are left out. The same holds for empty references,
-    references from objects without a namespace, and references from namespaces that may have unknown pods.
+    Objects that are also referenced from their own namespace are left out. Empty references, references from objects
+    without a namespace, and references from namespaces that may have unknown pods are left out too.
     """
     references = [reference for reference in references if reference.name and reference.subject.namespace]
     referenced_objects = {(reference.kind, reference.target_namespace, reference.name) for reference in references}
@@ -323,11 +323,20 @@ def find_misspelled_scale_targets(context: LintContext) -> Iterator[Problem]:
             continue
         # A workload that another autoscaler scales is not meant
         unscaled_names = [name for name in names if (namespace, name) not in targets]
-        similar_name = subject.name if subject.name in unscaled_names else ""
-        similar_name = similar_name or find_similar_name(limits.name, unscaled_names)
-        if similar_name:
-            message = f'{limits.kind} "{limits.name}" does not exist, but "{similar_name}" does and has no autoscaler'
-            yield subject.build_problem(("spec", "scaleTargetRef", "name"), message, f"Write {similar_name}")
+        likely_name = _find_likely_target(unscaled_names, autoscaler_name=subject.name, written_name=limits.name)
+        if likely_name:
+            message = f'{limits.kind} "{limits.name}" does not exist, but "{likely_name}" does and has no autoscaler'
+            yield subject.build_problem(("spec", "scaleTargetRef", "name"), message, f"Write {likely_name}")
+
+
+def _find_likely_target(workload_names: Sequence[str], *, autoscaler_name: str, written_name: str) -> str:
+    """Return the workload that an autoscaler with a misspelled target most likely means, or "" if there is none.
+
+    This is the workload with the autoscaler's own name, or else the one whose name is similar to the written name.
+    """
+    if autoscaler_name in workload_names:
+        return autoscaler_name
+    return find_similar_name(written_name, workload_names)
 
 
 HPA_MISSPELT = Rule(

@@ -8,13 +8,14 @@ from kschedctl.api.objects import (
     DeviceClaim,
     DeviceClass,
     PodGroup,
+    PodResourceClaim,
     ResourceClaim,
     ResourceClaimSpec,
     ResourceClaimTemplate,
 )
 from kschedctl.lint import documentation as doc
 from kschedctl.lint.context import LintContext
-from kschedctl.lint.objects.subject import Path, Problem
+from kschedctl.lint.objects.subject import Problem
 from kschedctl.lint.objects.workload import Workload
 from kschedctl.lint.rule import ERROR, WARNING, Rule, for_each_workload
 from kschedctl.text.counts import counted
@@ -144,24 +145,20 @@ def find_claims_without_devices(context: LintContext) -> Iterator[Problem]:
         # Check each claim by itself
         valid_claims: dict[str, ResourceClaimSpec] = {}
         for index, pod_claim in enumerate(workload.spec.resource_claims):
-            path: Path = ("resourceClaims", index)
-            kind, name = "ResourceClaim", pod_claim.resource_claim_name or ""
-            if pod_claim.resource_claim_template_name:
-                kind, name = "ResourceClaimTemplate", pod_claim.resource_claim_template_name
+            kind, name = _get_referenced_object(pod_claim)
             claim_spec = claim_specs.get((kind, workload.namespace, name))
             if claim_spec is None:
-                message = f'{kind} "{name}" does not exist in namespace {workload.namespace}'
-                yield workload.build_problem(path, message)
-                continue
-            faults = list(_iter_device_request_faults(claim_spec.devices, class_names, has_devices=has_devices))
-            for fault in faults:
-                yield workload.build_problem(path, f"{kind} {name}: {fault}")
-            if not faults:
+                faults = [f'{kind} "{name}" does not exist in namespace {workload.namespace}']
+            else:
+                request_faults = _iter_device_request_faults(claim_spec.devices, class_names, has_devices=has_devices)
+                faults = [f"{kind} {name}: {fault}" for fault in request_faults]
+            yield from (workload.build_problem(("resourceClaims", index), fault) for fault in faults)
+            if claim_spec is not None and not faults:
                 valid_claims[pod_claim.name] = claim_spec
 
         # Replay only if all claims are valid; invalid ones are reported above
-        are_all_valid = valid_claims and len(valid_claims) == len(workload.spec.resource_claims)
-        if are_all_valid and context.facts.lacks_devices(workload, valid_claims):
+        are_all_valid = len(valid_claims) == len(workload.spec.resource_claims)
+        if valid_claims and are_all_valid and context.facts.lacks_devices(workload, valid_claims):
             message = "no node has the devices that its claims need, even with all devices free"
             yield workload.build_problem(("resourceClaims",), message)
 
@@ -177,6 +174,13 @@ DRA_NO_DEVICE = Rule(
     source=doc.DEVICES,
     needs_cluster=True,
 )
+
+
+def _get_referenced_object(pod_claim: PodResourceClaim) -> tuple[str, str]:
+    """Return the kind and the name of the object that a pod's claim refers to: a claim, or a template for claims."""
+    if pod_claim.resource_claim_template_name:
+        return "ResourceClaimTemplate", pod_claim.resource_claim_template_name
+    return "ResourceClaim", pod_claim.resource_claim_name or ""
 
 
 def _collect_device_claim_specs(context: LintContext) -> dict[tuple[str, str, str], ResourceClaimSpec]:

@@ -79,12 +79,14 @@ class NoFitReason(Enum):
     @property
     def severity(self) -> int:
         """A number that is larger for worse reasons."""
-        return self.value[0]
+        severity, _label = self.value
+        return severity
 
     @property
     def label(self) -> str:
         """The reason that Kueue writes into the Workload's condition."""
-        return self.value[1]
+        _severity, label = self.value
+        return label
 
 
 def find_most_severe_reason(reasons: Iterable[NoFitReason]) -> NoFitReason:
@@ -274,6 +276,7 @@ class Assignment:
         Resources without a flavor are left out. Upstream: TotalRequestsFor.
         """
         usage: Usage = {}
+        # After a pod set without a flavor, the Workload's other pod sets have no assignment
         for pod_set, requested in zip(self.pod_sets, info.pod_sets, strict=False):
             for resource, amount in requested.scale_to_count(pod_set.count).requests.items():
                 choice = pod_set.flavors.get(resource)

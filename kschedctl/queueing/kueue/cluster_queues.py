@@ -326,16 +326,16 @@ class QueueSnapshot:
         for key, amount in usage.quota.items():
             self.node.add_usage(key, amount)
         if with_topology:
-            self._change_topology_usage(usage, 1)
+            self._change_topology_usage(usage, sign=1)
 
     def remove_usage(self, usage: WorkloadUsage, *, with_topology: bool = True) -> None:
         """Subtract a usage that was counted by ``add_usage`` with the same arguments."""
         for key, amount in usage.quota.items():
             self.node.remove_usage(key, amount)
         if with_topology:
-            self._change_topology_usage(usage, -1)
+            self._change_topology_usage(usage, sign=-1)
 
-    def _change_topology_usage(self, usage: WorkloadUsage, sign: int) -> None:
+    def _change_topology_usage(self, usage: WorkloadUsage, *, sign: int) -> None:
         """Add pods to topology domains, or remove them if ``sign`` is -1. Flavors without a topology are ignored."""
         for flavor, domains in usage.topology.items():
             topology = self.topologies.get(flavor)

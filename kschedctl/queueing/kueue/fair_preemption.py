@@ -128,17 +128,26 @@ class _FairSearch:
                     return True, []
                 continue
 
-            # Preempt the first candidate that passes the strategy; the next may be in another queue
-            shares = order.compute_shares(queue)
-            while order.has_candidates(queue):
-                info = order.pop_candidate(queue)
-                if not self._passes_strategy(order, info, shares, strategy):
-                    spared.append(info)
-                    continue
-                if self._preempt_candidate(info, PreemptionReason.IN_COHORT_FAIR_SHARING):
-                    return True, []
-                break
+            # Preempt only one candidate, because the next may then have to come from another queue
+            candidate = self._pop_passing_candidate(order, queue, strategy, spared)
+            if candidate is not None and self._preempt_candidate(candidate, PreemptionReason.IN_COHORT_FAIR_SHARING):
+                return True, []
         return False, spared
+
+    def _pop_passing_candidate(
+        self, order: _QueueOrder, queue: QueueSnapshot, strategy: str, spared: list[WorkloadInfo]
+    ) -> WorkloadInfo | None:
+        """Remove the first candidate of another queue that the strategy allows to be preempted, and return it.
+
+        The candidates before it are removed as well and appended to ``spared``. Return None if no candidate passes.
+        """
+        shares = order.compute_shares(queue)
+        while order.has_candidates(queue):
+            candidate = order.pop_candidate(queue)
+            if self._passes_strategy(order, candidate, shares, strategy):
+                return candidate
+            spared.append(candidate)
+        return None
 
     def _passes_strategy(self, order: _QueueOrder, info: WorkloadInfo, shares: _SharePair, strategy: str) -> bool:
         """Return whether a strategy allows the preemption of a Workload in another queue, given both queues' shares.

@@ -722,7 +722,8 @@ def find_placements(
     Within a flavor, pod sets after the first failure are not tried and have no result. With ``assume_empty``, the usage
     of other Workloads is ignored. Upstream: FindTopologyAssignmentsForWorkload.
     """
-    # Flavors may share nodes, so that pods placed in one flavor take room in the others
+    # Flavors may share nodes, so that pods placed in one flavor take room in the others. `place_pod_sets` adds the pods
+    # that it places to the usage that it gets.
     usage_of_shared_nodes: AssumedUsage = {}
     results: dict[str, TopologyResult] = {}
     for flavor in sorted(requests):

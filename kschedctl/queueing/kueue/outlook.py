@@ -154,7 +154,7 @@ def predict_outlook(replay: KueueReplay) -> Outlook:
     quotas = _collect_free_and_total_quotas(replay)
     order: list[str] = []
     history = _StateHistory(replay)
-    history.record_state()
+    history.record_state()  # the start is a state that may come back
     tries = 0
 
     is_finished = False
@@ -236,7 +236,15 @@ class _StateHistory:
 
         Only the hashes of Workloads that changed since the last call are recomputed.
         """
-        reserved: dict[int, list[str]] = {}
+        self._update_workload_hashes()
+        queues = hash(tuple(map(self._build_waiting_state_key, self._replay.queues.pending)))
+        state = hash((self._total, self._build_reservation_order(), queues))
+        is_repeated = state in self._seen
+        self._seen.add(state)
+        return is_repeated
+
+    def _update_workload_hashes(self) -> None:
+        """Update the total of the Workloads' hashes. A Workload is hashed again only if its state was replaced."""
         for key, workload in self._replay.queues.store.workloads.items():
             if self._workloads.get(key) is not workload:
                 self._workloads[key] = workload
@@ -245,35 +253,39 @@ class _StateHistory:
                 self._total ^= self._hashes.get(key, 0) ^ updated
                 self._hashes[key] = updated
 
-            # Workloads that got quota during the replay, by the time at which they got it
-            condition = workload.conditions.get(ConditionType.QUOTA_RESERVED)
-            if condition is not None and condition.status and condition.since >= self._start:
-                reserved.setdefault(condition.since, []).append(key)
+    def _build_reservation_order(self) -> tuple[frozenset[str], ...]:
+        """Return the Workloads that got quota during the replay, grouped and sorted by the time at which they got it.
 
-        # Their order is part of the state, since candidates for preemption are sorted by this time
-        order = tuple(frozenset(keys) for _reserved_at, keys in sorted(reserved.items()))
-        queues = hash(tuple(map(self._build_waiting_state_key, self._replay.queues.pending)))
-        state = hash((self._total, order, queues))
-        is_repeated = state in self._seen
-        self._seen.add(state)
-        return is_repeated
+        This order is part of the state, since candidates for preemption are sorted by this time. The times themselves
+        differ between repetitions, and are left out.
+        """
+        keys_by_time: dict[int, list[str]] = {}
+        for key, workload in self._replay.queues.store.workloads.items():
+            reserved = workload.conditions.get(ConditionType.QUOTA_RESERVED)
+            if reserved is not None and reserved.status and reserved.since >= self._start:
+                keys_by_time.setdefault(reserved.since, []).append(key)
+        return tuple(frozenset(keys_by_time[time]) for time in sorted(keys_by_time))
 
     def _build_waiting_state_key(self, name: str) -> Hashable:
         """Build a hashable key of one ClusterQueue's waiting Workloads.
 
         If the key is equal in two states, the queue behaves the same in later cycles.
         """
-        queue = self._replay.queues.pending[name]
+        pending = self._replay.queues.pending[name]
+        # Next attempts continue at the flavors that were tried, unless the queue has released quota since
         generation = self._replay.cache.queues[name].generation
-        waiting = [*queue.active.items(), *queue.inadmissible.items()]
-        # The flavors that the Workloads have tried, since their next attempts continue there
         progress_keys = frozenset(
             (key, _build_progress_key(info.last_assignment, generation))
-            for key, info in waiting
+            for key, info in (*pending.active.items(), *pending.inadmissible.items())
             if info.last_assignment is not None
         )
-        failed_shapes = frozenset(queue.failed_shapes)
-        return queue.preemptor, frozenset(queue.active), frozenset(queue.inadmissible), failed_shapes, progress_keys
+        return (
+            pending.preemptor,
+            frozenset(pending.active),
+            frozenset(pending.inadmissible),
+            frozenset(pending.failed_shapes),  # new Workloads of these shapes are not tried
+            progress_keys,
+        )
 
 
 def _build_progress_key(progress: ScanProgress, generation: int) -> Hashable:
@@ -395,6 +407,7 @@ def _raise_if_cohort_unreadable(cohort: Cohort) -> None:
 
 def _raise_if_workload_unreadable(workload: KueueWorkload) -> None:
     """Raise InputError if the times, the usage or the requests of a Workload cannot be read."""
-    read_workload(workload, (), 0)
+    # The results are not needed, only the errors
+    read_workload(workload, adjusted=(), priority=0)
     for pod_set in workload.spec.pod_sets:
         compute_requests(pod_set.template.spec)

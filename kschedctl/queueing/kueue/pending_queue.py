@@ -190,7 +190,7 @@ class PendingQueue:
         for key, info in list(self.active.items()):
             if info.shape == shape:
                 self.inadmissible[key] = self.active.pop(key)
-        # also Workloads of this shape that were inadmissible before now wait for this reason
+        # Workloads of this shape that were inadmissible before now wait for this reason, too
         self._failures_changed.update(key for key, info in self.inadmissible.items() if info.shape == shape)
 
     def find_failed_shape_reason(self, key: str) -> str | None:

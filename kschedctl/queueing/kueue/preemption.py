@@ -62,6 +62,7 @@ class Preemptor(PreemptionSearch):
         if not targets:
             return PreemptionMode.NO_CANDIDATES, find_covering_subtree(queue.node, key, amount).height
 
+        # Take the targets' quota out only to find from where the queue borrows then
         infos = [target.info for target in targets]
         self.snapshot.remove_usage(infos, with_topology=False)
         borrowing = find_covering_subtree(queue.node, key, amount).height
@@ -147,7 +148,7 @@ class _Variant(StrEnum):
 
     @property
     def reason(self) -> PreemptionReason:
-        """The reason that the condition Preempted gives for this rule."""
+        """The reason in the condition Preempted of a Workload that is preempted by this rule."""
         if self == _Variant.WITHIN_QUEUE:
             return PreemptionReason.IN_CLUSTER_QUEUE
         if self == _Variant.RECLAIM_WHILE_BORROWING:

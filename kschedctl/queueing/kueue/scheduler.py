@@ -147,7 +147,7 @@ class _Entry:
 
     @property
     def workload(self) -> WorkloadState:
-        """The Workload."""
+        """The state of the entry's Workload."""
         return self.info.workload
 
     def record_assignment(self, outcome: _AssignmentOutcome) -> None:
@@ -232,7 +232,7 @@ class AdmissionScheduler:
                 entry.record_rejection(rejection)
                 rejected.append(entry)
                 continue
-            assert queue is not None
+            assert queue is not None  # a Workload of an inactive queue is rejected
             entry.record_assignment(self._compute_assignment(info, queue))
             nominated.append(entry)
         return nominated, rejected
@@ -436,30 +436,22 @@ class AdmissionScheduler:
         ``preempted`` has the victims of the entries before this one, by key. The victims of this entry are added.
         """
         queue = entry.queue
-        assert queue is not None
+        assert queue is not None  # only nominated entries are processed
         usage, fits = self._update_assignment_if_needed(entry, queue, preempted)
         assignment = entry.assignment
         assert assignment is not None
         mode = assignment.mode
 
-        # The entry waits, and may keep quota from the entries after it
+        # The entry waits
         if mode == AssignmentMode.NO_FIT:
             entry.requeue_reason = RequeueReason.NO_FIT
             entry.quota_reason = assignment.no_fit_reason.label
             return
         if mode == AssignmentMode.PREEMPT and not entry.targets:
-            entry.requeue_reason = RequeueReason.PREEMPTION_NO_CANDIDATES
-            entry.quota_reason = QuotaReason.WAITING_FOR_QUOTA.value
-            keeps_quota = Gate.PRIORITIZE_PREEMPTOR_WORKLOADS in self._gates and entry.is_preemptor
-            if keeps_quota or not can_always_reclaim(queue):
-                queue.add_usage(self._build_net_usage(entry, _compute_quota_reservation(assignment, queue)))
+            self._leave_entry_without_targets(entry, queue, assignment)
             return
         if mode == AssignmentMode.DEFERRED_FIT:
-            entry.message = f"{_OVERLAP}, but will fit after these preemptions complete"
-            entry.quota_reason = QuotaReason.WAITING_FOR_PREEMPTED.value
-            entry.requeue_reason = RequeueReason.PENDING_PREEMPTION
-            entry.info.last_assignment = None
-            queue.add_usage(usage)
+            self._defer_entry(entry, queue, usage)
             return
 
         # An entry before this one took its targets or its room
@@ -490,6 +482,26 @@ class AdmissionScheduler:
         if Gate.FLAVOR_FUNGIBILITY_PRESERVE_SCAN_PROGRESS not in self._gates:
             entry.info.last_assignment = None
 
+    def _leave_entry_without_targets(self, entry: _Entry, queue: QueueSnapshot, assignment: Assignment) -> None:
+        """Leave an entry waiting that needs preemption but has no targets.
+
+        The quota that the entry needs is kept from later entries, unless the queue can get it back by preemption. With
+        the gate PrioritizePreemptorWorkloads, it is always kept for an entry that waits for its own preemptions.
+        """
+        entry.requeue_reason = RequeueReason.PREEMPTION_NO_CANDIDATES
+        entry.quota_reason = QuotaReason.WAITING_FOR_QUOTA.value
+        keeps_quota = Gate.PRIORITIZE_PREEMPTOR_WORKLOADS in self._gates and entry.is_preemptor
+        if keeps_quota or not can_always_reclaim(queue):
+            queue.add_usage(self._build_net_usage(entry, _compute_quota_reservation(assignment, queue)))
+
+    def _defer_entry(self, entry: _Entry, queue: QueueSnapshot, usage: WorkloadUsage) -> None:
+        """Leave an entry waiting that fits once the victims of earlier entries are gone, and keep its usage for it."""
+        entry.message = f"{_OVERLAP}, but will fit after these preemptions complete"
+        entry.quota_reason = QuotaReason.WAITING_FOR_PREEMPTED.value
+        entry.requeue_reason = RequeueReason.PENDING_PREEMPTION
+        entry.info.last_assignment = None
+        queue.add_usage(usage)
+
     def _update_assignment_if_needed(
         self, entry: _Entry, queue: QueueSnapshot, preempted: Mapping[str, WorkloadInfo]
     ) -> tuple[WorkloadUsage, bool]:
@@ -508,16 +520,18 @@ class AdmissionScheduler:
         fit = self._check_usage_fit(queue, usage, preempted, entry.targets)
         has_preempted_targets = any(target.info.workload.key in preempted for target in entry.targets)
         lacks_topology_only = fit.fits_quota and not fit.fits_topology
-        if Gate.RECOMPUTE_UPON_TARGETS_OVERLAP in self._gates and has_preempted_targets:
-            victims = list(preempted.values())
-            self._assign_flavors_again(entry, queue, victims)
-            if entry.assignment is not None and entry.assignment.mode == AssignmentMode.FIT:
+        needs_other_targets = Gate.RECOMPUTE_UPON_TARGETS_OVERLAP in self._gates and has_preempted_targets
+        needs_other_domains = Gate.TAS_RECOMPUTE_ASSIGNMENT in self._gates and lacks_topology_only
+        if not needs_other_targets and not needs_other_domains:
+            return usage, fit.fits_quota and fit.fits_topology
+
+        if needs_other_targets:
+            self._assign_flavors_again(entry, queue, victims=list(preempted.values()))
+            if entry.assignment.mode == AssignmentMode.FIT:
                 # The new assignment fits only once the victims of the previous entries are gone
                 entry.assignment.set_mode(AssignmentMode.DEFERRED_FIT)
-        elif Gate.TAS_RECOMPUTE_ASSIGNMENT in self._gates and lacks_topology_only:
-            self._assign_flavors_again(entry, queue, victims=())
         else:
-            return usage, fit.fits_quota and fit.fits_topology
+            self._assign_flavors_again(entry, queue, victims=())
 
         usage = self.compute_usage(entry)
         new_fit = self._check_usage_fit(queue, usage, preempted, entry.targets)
@@ -641,7 +655,9 @@ class AdmissionScheduler:
 
         The Workload holds no quota afterwards. Upstream: requeueAndUpdate.
         """
-        if entry.status != EntryStatus.NOT_NOMINATED and entry.requeue_reason == RequeueReason.GENERIC:
+        was_nominated = entry.status != EntryStatus.NOT_NOMINATED
+        has_no_specific_reason = entry.requeue_reason == RequeueReason.GENERIC
+        if was_nominated and has_no_specific_reason:
             entry.requeue_reason = RequeueReason.FAILED_AFTER_NOMINATION
         key = entry.workload.key
         added = self._queues.requeue_workload(entry.info, entry.requeue_reason, entry.quota_reason)

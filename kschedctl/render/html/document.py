@@ -130,10 +130,10 @@ SCHEDULER_PREFIX = "kube-scheduler:"
 def _arrange_sections(
     document: Document, parts: list[HtmlSection], widgets: Sequence[HtmlSection]
 ) -> list[HtmlSection]:
-    """Order the sections: answer, fixes, map of nodes for one pod, evidence. Changes `parts`.
+    """Return the sections in order: the answer, the fixes, for one pod the widgets, then the evidence.
 
-    Sections of an audit can be folded, and those without errors and warnings are folded at first. Widgets of reports
-    about many pods come last.
+    In reports about many pods, the widgets come last. Sections of an audit can be folded, and those without errors and
+    warnings are folded at first. `parts` is changed in place.
     """
     if isinstance(document, PlainReport) and (states := document.describe_sections()):
         opened = document.list_open_sections()

@@ -374,11 +374,12 @@ def _build_bar_chart(plot: Plot) -> _BarChart:
     bars = list[_Bar]()
     y = 0
     for place in range(len(plot.places)):
-        y += NAME + _GAP if bars else NAME
+        gap_above = _GAP if bars else 0
+        y += gap_above + NAME
         for number, pieces in enumerate(series_of_bars):
             is_first_of_place = number == 0
             if not is_first_of_place:
-                y += 1
+                y += 1  # one pixel between the bars of a place
             total = format_number(totals[place] if stacked else _get_amount(plot, number, place))
             bars.append(_build_bar(plot, place, pieces, unit=unit, y=y, is_named=is_first_of_place, total=total))
             y += _THICK

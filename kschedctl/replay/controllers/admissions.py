@@ -89,15 +89,16 @@ class Admissions:
     def admit_pods_of_workloads(
         self, workloads: Sequence[Struct], changes: Sequence[WorkloadChange]
     ) -> list[NotCreated]:
-        """Admit the new pods of several workloads in order, and report the workloads that are denied pods.
+        """Admit the new pods of several workloads in order. Return a report on each workload whose pods were denied.
 
         ``changes`` has one change for each workload. The pods that it removes are released from quotas first, and
         denied pods are dropped from it. The reports have fixes, which are shared by bare pods that differ only in name.
         """
-        # Usually all pods are admitted. Equal bare pods are then admitted at once, which is faster than one by one. If
-        # any pod is denied, `_admit_all_groups` undoes all of this and returns False.
         groups = group_bare_pods(workloads, changes, self._written)
-        if len(groups) < len(workloads) and self._admit_all_groups(groups.values(), workloads, changes):
+        has_equal_bare_pods = len(groups) < len(workloads)
+
+        # Fast path: usually nothing is denied, and equal bare pods can be admitted at once
+        if has_equal_bare_pods and self._try_to_admit_all_groups(groups.values(), workloads, changes):
             return []
 
         # Admit one workload after the other. Denied pods are dropped, so remember an example of each.
@@ -111,19 +112,17 @@ class Admissions:
         # Search fixes for each group of denied workloads
         for indexes in groups.values():
             denied_indexes = [index for index in indexes if index in denied]
-            if not denied_indexes:
+            example = first_pods[denied_indexes[0]] if denied_indexes else None
+            if example is None:  # nothing is denied, or a workload itself, which has no pod to try fixes with
                 continue
-            first = denied_indexes[0]
-            workload, example = workloads[first], first_pods[first]
-            if example is None:  # the workload itself is denied, and has no pod to try fixes with
-                continue
+            workload = workloads[denied_indexes[0]]
             denied_changes = [changes[index] for index in denied_indexes]
             fixes = self._find_creation_fixes(get_identity(workload), workload, denied_changes, example)
             for index in denied_indexes:
                 denied[index] = msgspec.structs.replace(denied[index], fixes=fixes)
         return list(denied.values())
 
-    def _admit_all_groups(
+    def _try_to_admit_all_groups(
         self,
         groups: Iterable[Sequence[int]],
         workloads: Sequence[Struct],
@@ -131,8 +130,8 @@ class Admissions:
     ) -> bool:
         """Admit each group of equal bare pods at once, and return whether all pods are admitted.
 
-        This is faster than one pod after the other. ``groups`` holds indexes into ``workloads`` and ``changes``. If a
-        pod is denied, quotas and notes are restored.
+        If a pod is denied, the state from before the call is restored. ``groups`` holds indexes into ``workloads`` and
+        ``changes``.
         """
         quotas_before = self._quotas.copy()
         note_count = len(self.notes)
@@ -302,6 +301,7 @@ class Admissions:
         trial = Admissions(state.cluster, self._written)
         trial._quotas = RemainingQuotas(state.cluster, {**quotas_before.charged, request.namespace: quotas})
 
+        # Create new pods up to maxSurge. Whenever quotas allow none, delete the old pods that maxUnavailable lets go.
         present, old, missing = len(change.kept), list(change.removed), planned.denied
         while old or missing:
             surge_room = desired + planned.surge - present - len(old)

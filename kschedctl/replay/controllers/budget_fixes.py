@@ -26,7 +26,8 @@ def choose_budget_fix(evictions: Evictions, positions: Sequence[Position], budge
     """Return the advice for pods whose evictions are denied by the same budgets.
 
     ``positions`` are the pods, and ``budgets`` are named `namespace/name`. One more replica is proposed only if no pod
-    of the budget waits for a node already, and if a node besides each pod's own has room for the replica now.
+    of the budget waits for a node already. Besides, a node other than each pod's own must have room for the replica
+    now.
     """
     if len(budgets) > 1:
         return SEPARATE_BUDGETS

@@ -145,6 +145,7 @@ def create_workload_objects(cluster: Cluster, workloads: Iterable[Struct], *, in
         except InputError as error:
             if not include_denied:
                 raise InputError(error.what, where=title, hint=error.hint) from None
+            # Denied pods are created without the values that admission would set.
         stored_pods = [view.merge_label_keys(view.build_stored_pod(pod)) for pod in pods]
         creation.pods.setdefault(title, []).extend(stored_pods)
     creation.notes += defaults.notes

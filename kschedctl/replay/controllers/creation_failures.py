@@ -337,9 +337,9 @@ def build_report_from_messages_by_pod(
 def add_headline_and_reason(not_created: NotCreated) -> NotCreated:
     """Return the report with its headline and its reason.
 
-    A headline reads like ``1 of 6 pods (6 wanted, 5 exist): exceeded quota: …``, or like ``some could not be created 5
-    min ago, all exist now: exceeded quota: …`` if the failures are past. The reason is the part of the headline from
-    the newest failure's message on, or the whole headline if the failures are past.
+    A headline reads like ``1 of 6 pods (6 wanted, 5 exist): exceeded quota: …``. If the failures are past, it reads
+    like ``some could not be created 5 min ago, all exist now: exceeded quota: …``. The reason is the part of the
+    headline from the newest failure's message on, or the whole headline if the failures are past.
     """
     newest, *older = not_created.failures
     message = shorten_api_message(newest.message)

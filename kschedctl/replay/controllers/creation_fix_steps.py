@@ -469,9 +469,9 @@ def suggest_smaller_requests(stored: AdmissionRequest, count: int, extra: int = 
     """Return the step that lowers requests and limits so that quotas suffice for ``count`` pods like the stored one.
 
     The lowered amounts leave room for ``extra`` more pods, as old pods of a rollout may need. In each resource, the
-    largest container takes the whole change. Return None if nothing has to be lowered, if quotas
-    deny the pods for something other than CPU, memory or ephemeral storage, or if less than a quarter of an amount
-    would remain.
+    largest container takes the whole change. Return None if nothing has to be lowered, or if less than a quarter of an
+    amount would remain. Return None as well if quotas deny the pods for something other than CPU, memory or ephemeral
+    storage.
     """
     containers = {str(container.get("name", "")): container.get("resources") or {} for container in stored.containers}
     original = {

@@ -104,6 +104,22 @@ class CreationReplay(Protocol):
     def __call__(self, state: FixState, number: int) -> CreationAttempt: ...
 
 
+class _TemplateEdit(NamedTuple):
+    """The edit of a workload's pod template by a fix."""
+
+    changes: tuple[dict[str, Json], ...] = ()
+    """The document about the edited workload, or () if nothing is edited."""
+    commands: tuple[str, ...] = ()
+    """The command that patches the workload, or () if no command can do so."""
+    edits: tuple[str, ...] = ()
+    """The edits in words, if there is no command."""
+    owner_patch: Mapping[str, Json] = {}
+    """The strategic patch of the workload. It is empty if an amount is a guess."""
+
+
+_NO_TEMPLATE_EDIT = _TemplateEdit()
+
+
 @dataclass(frozen=True, eq=False)
 class MissingPods:
     """The denied pods of a workload, for which fixes are searched."""
@@ -133,7 +149,8 @@ class MissingPods:
         """
         # The start itself is among these states if the pods are admitted now. It is no fix, as it has no steps.
         states = self._iter_fixed_states(start, replay)
-        fixed_states = islice((entry for entry in states if self.completes_rollout(entry[0], self._wanted)), MAX_FIXES)
+        rollout_states = ((state, stored) for state, stored in states if self.completes_rollout(state, self._wanted))
+        fixed_states = islice(rollout_states, MAX_FIXES)
         fixes = [
             self._build_creation_fix(state, stored)
             for state, stored in fixed_states
@@ -168,7 +185,7 @@ class MissingPods:
                 if self.completes_rollout(state.apply_step(step), self._wanted):
                     yield step
                     return
-            extra = 2 * extra or 1
+            extra = max(2 * extra, 1)
 
     def _build_fewer_replicas_fix(self, stored: AdmissionRequest) -> CreationFix | None:
         """Build the fix that reduces the replicas to the number that quotas allow.
@@ -326,42 +343,47 @@ class MissingPods:
         command is possible and no amount is a guess, because the user has to choose such amounts. Otherwise, the edits
         are described in words.
         """
-        # Edit the workload's pod template
-        author_steps = [step for step in state.steps if step.edit is not None]
         owner = self._editable_owner
-        before = self.document or self._stored_manifest or {}
-        after = _edit_pod_spec(owner.kind, before, author_steps) if before else before
-        patch = build_strategic_patch(_extract_pod_spec(owner.kind, before), _extract_pod_spec(owner.kind, after))
-        owner_patch: JsonObject = {}
-        if patch and not any(map(_has_guessed_amounts, author_steps)):
-            owner_patch = wrap_in_template(owner.kind, patch)
-        patch_commands = self._build_patch_commands(owner_patch)
-
-        # List all changes, the workload's last
-        objects = [change for step in state.steps for change in step.objects]
-        changes = list(map(_build_object_change, objects))
-        edits: tuple[str, ...] = ()
-        if patch:
-            workload_change = self._build_workload_change(before, after)
-            changes.append(workload_change)
-            if not patch_commands:
-                edits = tuple(kubectl.describe_patch_operations(workload_change["patch"]))
-
+        object_changes = [change for step in state.steps for change in step.objects]
+        template_edit = self._build_template_edit(state.steps) or _NO_TEMPLATE_EDIT
+        rolls_out_new_template = bool(template_edit.changes) and owner.kind in ROLLED_OUT_KINDS
         scheduled = _try_to_schedule_pod(self._scheduler_with_claims, stored)
         return CreationFix(
             what=", and ".join(step.summary for step in state.steps),
-            commands=(*map(_render_change_command, objects), *patch_commands),
+            commands=(*map(_render_change_command, object_changes), *template_edit.commands),
             by="operator" if any(step.by == "operator" for step in state.steps) else "author",
             kinds=tuple(step.kind for step in state.steps),
             weakens="; ".join(step.weakens for step in state.steps if step.weakens),
             then=scheduled.message,
             opens=scheduled.feasible_nodes,
-            changes=tuple(changes),
-            edits=edits,
-            owner=str(owner) if owner_patch else "",
-            owner_patch=dict(owner_patch),
-            restarts=self.kept if patch and owner.kind in ROLLED_OUT_KINDS else 0,
+            changes=(*map(_build_object_change, object_changes), *template_edit.changes),
+            edits=template_edit.edits,
+            owner=str(owner) if template_edit.owner_patch else "",
+            owner_patch=dict(template_edit.owner_patch),
+            restarts=self.kept if rolls_out_new_template else 0,
         )
+
+    def _build_template_edit(self, steps: Sequence[FixStep]) -> _TemplateEdit | None:
+        """Edit the workload's pod template as the steps say.
+
+        Return None if the workload is known only by its pods, or if the steps leave its template unchanged.
+        """
+        kind = self._editable_owner.kind
+        before = self.document or self._stored_manifest
+        if not before:
+            return None
+        author_steps = [step for step in steps if step.edit is not None]
+        after = _edit_pod_spec(kind, before, author_steps)
+        patch = build_strategic_patch(_extract_pod_spec(kind, before), _extract_pod_spec(kind, after))
+        if not patch:
+            return None
+
+        has_guessed_amounts = any(map(_has_guessed_amounts, author_steps))
+        owner_patch = {} if has_guessed_amounts else wrap_in_template(kind, patch)
+        commands = self._build_patch_commands(owner_patch)
+        change = self._build_workload_change(before, after)
+        edits = () if commands else tuple(kubectl.describe_patch_operations(change["patch"]))
+        return _TemplateEdit((change,), commands, edits, owner_patch)
 
     def _build_patch_commands(self, patch: JsonObject) -> tuple[str, ...]:
         """Return the command that patches the workload, as a tuple.

@@ -17,7 +17,7 @@ from kschedctl.api.ownership import find_controller, find_owner
 from kschedctl.api.unhealthy_pods import describe_used_up_budget, explain_strict_budget, list_unhealthy_keys
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
-from kschedctl.replay.controllers.target_pod import find_groups
+from kschedctl.replay.controllers.target_pod import find_groups_of_pod
 from kschedctl.replay.controllers.workload_change import resolve_share
 from kschedctl.scheduler.engine.preemption.budgets import get_budget_key, get_disruption_headroom
 from kschedctl.scheduler.simulation.simulation import Simulation
@@ -250,12 +250,12 @@ def find_jobs_awaiting_termination(cluster: Cluster) -> ObjectNames:
 def may_terminate_during_rescheduling(pod: Pod, waiting_jobs: ObjectNames, grace: int | None = None) -> bool:
     """Return whether the pod may still be terminating when its replacement is scheduled.
 
-    It is gone by then if it has no grace period, or if its controller waits for its end: a StatefulSet or one of
-    ``waiting_jobs``. ``grace`` is the grace period of the eviction in seconds, or None for the pod's own. Members of
+    The pod is gone by then if it has no grace period, or if its controller, a StatefulSet or one of ``waiting_jobs``,
+    waits for its end. ``grace`` is the grace period of the eviction in seconds, or None for the pod's own. Members of
     gangs are excluded, because a gang would count such a pod as an additional member.
     """
     grace_seconds = pod.spec.termination_grace_period_seconds if grace is None else grace
-    if grace_seconds == 0 or find_owner(pod).kind == "StatefulSet" or find_groups(pod):
+    if grace_seconds == 0 or find_owner(pod).kind == "StatefulSet" or find_groups_of_pod(pod):
         return False
     controller = find_controller(pod.metadata)
     is_of_waiting_job = (

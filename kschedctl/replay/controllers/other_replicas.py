@@ -233,8 +233,8 @@ def _retarget_to_waiting_pod(
 ) -> TargetPod:
     """Return the target with the waiting pod in place of its own, in the cluster that results from the simulation.
 
-    `own_pods` are the workload's pods. Those that are also in `removed` are deleted from that cluster. All other own
-    pods are put there with their nodes. They keep their uids, which show whether the replay created them.
+    `own_pods` are the workload's pods. The own pods in `removed` are deleted from that cluster. All other own pods are
+    put there with their nodes and keep their uids, which show whether the replay created them.
     """
     view = simulation.view
     changes: dict[tuple[str, str], Pod | None] = {}  # None deletes a pod
@@ -259,8 +259,8 @@ def _create_other_replicas(target: TargetPod) -> tuple[Cluster, list[Pod]]:
     """Create all pods of the target's workload except for the target.
 
     Return the cluster with their claims, and the pods. A suspended Job or CronJob is resumed. No pods are created if
-    the target does not stand for a workload, if the workload is a bare pod, or if the workload already has pods. None
-    are created for a DaemonSet either, because its pods do not compete for nodes.
+    the target does not stand for a workload, or if the workload is a bare pod or already has pods. No pods are created
+    for a DaemonSet either, because its pods do not compete for nodes.
     """
     workload, cluster = target.workload, target.scheduler.cluster
     if workload is None or isinstance(workload, Pod | DaemonSet):

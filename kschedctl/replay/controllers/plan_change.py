@@ -131,9 +131,9 @@ class ExistingPods:
     def _find_newest_revision(self, field: str, owner: Owner, template: PodTemplateSpec) -> frozenset[object] | None:
         """Return the only revision of a workload's pods if the stored workload has this template.
 
-        ``field`` is the cluster's field with such workloads. They store only the template of their newest revision, so
-        the result is None if the templates differ, if the pods have several revisions or none, or if the workload was
-        not read.
+        ``field`` is the cluster's field with such workloads. A workload stores only the template of its newest
+        revision. Therefore the result is None if the templates differ, or if the pods have several revisions or none.
+        The result is also None if the workload was not read.
         """
         candidates = self.cluster.list_in_namespace(field, owner.namespace)
         stored_workload = next((stored for stored in candidates if stored.metadata.name == owner.name), None)
@@ -154,10 +154,10 @@ def plan_change(
 ) -> WorkloadChange:
     """Plan which pods of the workload stay, are removed, or are created from its manifest.
 
-    `name` is the workload's title, and `created` has the pods that the manifest creates. All of them are new for a
-    CronJob. Existing pods stay if they differ in nothing that scheduling reads, unless a rollout is ``forced`` and the
-    number of replicas stays the same. A paused Deployment without pods stays without pods. Raises InputError if a limit
-    of the rollout is malformed.
+    `name` is the workload's title, and `created` has the pods that the manifest creates. For a CronJob, all created
+    pods are new. Existing pods stay if they differ in nothing that scheduling reads, unless a rollout is ``forced`` and
+    the number of replicas stays the same. A paused Deployment without pods stays without pods. Raises InputError if a
+    limit of the rollout is malformed.
     """
     current = existing.find_workload_pods(*get_identity(workload))
     change = WorkloadChange(name, note=_describe_pause_or_strategy(workload, name, current))
@@ -319,7 +319,7 @@ def _find_outdated_pods(
 
     ReplicaSets, ReplicationControllers, paused Deployments and workloads with the strategy OnDelete replace no pods.
     StatefulSets replace none below their partition. All other candidates are replaced if a rollout is ``forced`` or if
-    no pod is created. Otherwise, a pod stays if its revision has the manifest's template. It also stays if the
+    no pod is created. Otherwise, a pod stays if its revision has the manifest's template. A pod also stays if the
     scheduler sees no difference between a created pod and the first pod of its revision.
     """
     match workload:
@@ -395,8 +395,8 @@ def _plan_replicas(
 def are_templates_equivalent(first: PodTemplateSpec, second: PodTemplateSpec) -> bool:
     """Return whether the scheduler sees no difference between pods of the two templates.
 
-    Defaults are filled in first, and labels that controllers add, such as template hashes, are ignored. Return False if
-    a template has no containers, because it could not be read then.
+    Defaults are filled in first, and labels that controllers add, such as template hashes, are ignored. A template
+    without containers was not read, so the result is False.
     """
     if not (first.spec.containers and second.spec.containers):
         return False

@@ -92,8 +92,8 @@ KIND = "ResourceClaim"
 def create_allowed_claims(cluster: Cluster, creation: Creation, pods: Mapping[str, list[Pod]]) -> Cluster:
     """Charge the ResourceClaims of ``creation`` to their quotas, and drop the denied claims from ``creation``.
 
-    ``pods`` maps workloads to their pods. Its lists are changed: a pod with a denied claim is replaced by a copy whose
-    status does not name the claim, so that the pod waits. Return the cluster with the charged quotas.
+    ``pods`` maps workloads to their pods. In these lists, a pod with a denied claim is replaced by a copy whose status
+    does not name the claim, so that the pod waits. Return the cluster with the charged quotas.
     """
     if KIND not in creation.objects:
         return cluster

@@ -7,7 +7,7 @@ pkg/controller/statefulset/stateful_set_control.go, pkg/controller/daemon/update
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile
 from typing import Protocol
 
@@ -299,23 +299,29 @@ def run_rollouts(
             # The pods of Jobs that failed end, which leaves room for others
             if simulation.evictions:
                 ended |= dict.fromkeys(remove_pods_of_failed_jobs(simulation))
-            waiting = {position: None for position in waiting if position not in ended}
-            for position in waiting:
+            tried = [position for position in waiting if position not in ended]
+            for position in tried:
                 owner = rollout_by_pod.get(position)
                 if owner is not None:
                     owner.record_pod_change(position)
-            waiting = {position: None for position in waiting if not simulation.view.has_node(position)}
+            waiting = dict.fromkeys(position for position in tried if not simulation.view.has_node(position))
             if not new_pods and simulation.move_count == moves_before:
                 break
-        existing = [outcome for position, outcome in outcomes.items() if position not in ended]
-        ended_outcomes = [
-            Outcome(position, NOT_CREATED, message=ENDED_WITH_JOB) for position in outcomes if position in ended
-        ]
-        return [*simulation.explain(existing), *ended_outcomes, *_give_up_uncreated_pods(rollouts)]
+        return [*_explain_outcomes(simulation, outcomes, ended), *_give_up_uncreated_pods(rollouts)]
     except KeyboardInterrupt:
         simulation.interrupted = True
         outcomes = {position: Outcome(position, NOT_TRIED) for position in waiting} | outcomes
     return [*outcomes.values(), *_give_up_uncreated_pods(rollouts)]
+
+
+def _explain_outcomes(
+    simulation: Simulation, outcomes: Mapping[Position, Outcome], ended: Container[Position]
+) -> list[Outcome]:
+    """Return the outcomes with explanations. Pods that ended with their Job come last and count as not created."""
+    existing = [outcome for position, outcome in outcomes.items() if position not in ended]
+    ended_pods = [position for position in outcomes if position in ended]
+    ended_outcomes = [Outcome(position, NOT_CREATED, message=ENDED_WITH_JOB) for position in ended_pods]
+    return [*simulation.explain(existing), *ended_outcomes]
 
 
 def _run_scheduling_round(

@@ -34,7 +34,7 @@ from kschedctl.replay.controllers.plan_change import ExistingPods, looks_same_to
 from kschedctl.replay.controllers.pod_defaults import WorkloadNote
 from kschedctl.replay.controllers.remaining_quotas import create_allowed_claims
 from kschedctl.replay.controllers.stored_workloads import clamp_replicas_to_autoscaler
-from kschedctl.replay.controllers.target_pod import TargetPod, find_groups
+from kschedctl.replay.controllers.target_pod import TargetPod, find_groups_of_pod
 from kschedctl.replay.controllers.workload_change import get_ordinal
 from kschedctl.replay.edits import change_pods
 from kschedctl.reports.not_created import NotCreated
@@ -61,7 +61,7 @@ def find_group_workload(existing: ExistingPods, workload: Struct) -> Struct | No
     if isinstance(workload, Job | CronJob):
         workload = replace(workload, spec=replace(workload.spec, suspend=False))
     pods = create_pods(workload, nodes=()).pods
-    return workload if len(pods) > 1 and find_groups(pods[0]) else None
+    return workload if len(pods) > 1 and find_groups_of_pod(pods[0]) else None
 
 
 def find_new_group_members(pod: Pod, created_pods: Iterable[Pod], cluster: Cluster) -> list[Pod]:
@@ -69,10 +69,10 @@ def find_new_group_members(pod: Pod, created_pods: Iterable[Pod], cluster: Clust
 
     Return [] for a pod without groups.
     """
-    groups = find_groups(pod)
+    groups = find_groups_of_pod(pod)
     if not groups:
         return []
-    members = (member for member in created_pods if member.key != pod.key and groups & find_groups(member))
+    members = (member for member in created_pods if member.key != pod.key and groups & find_groups_of_pod(member))
     return [member for member in members if cluster.pod(member.metadata.namespace, member.metadata.name) is None]
 
 

@@ -18,7 +18,7 @@ from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.pods import AnyGroupKey, get_group_key
 
 
-def find_groups(pod: Pod) -> frozenset[AnyGroupKey]:
+def find_groups_of_pod(pod: Pod) -> frozenset[AnyGroupKey]:
     """Return the keys of all groups that the pod names: its PodGroup, and gangs of other projects."""
     keys: set[AnyGroupKey] = set(find_gangs(pod))
     pod_group = get_group_key(pod)

@@ -53,8 +53,8 @@ def find_targets_of_workload(scheduler: Scheduler, owner: Owner, manifest: Struc
     """Return targets that stand for the pods of a workload.
 
     There is one target for each group of identical pending pods. If no pod is pending, the only target is one more pod.
-    It is created from ``manifest`` or, without a manifest, as a copy of the workload's other pods or from its stored
-    template. For a DaemonSet without a manifest, the target is one of the existing pods.
+    This pod is created from ``manifest`` or, without a manifest, as a copy of the workload's other pods or from the
+    workload's stored template. For a DaemonSet without a manifest, the target is one of the existing pods.
 
     Raises UsageError if nothing is known about the pods, and InputError if admission denies the additional pod.
     """
@@ -213,9 +213,9 @@ def _iter_pod_holders_and_owners(cluster: Cluster) -> Iterator[Owner]:
 def build_additional_pod(scheduler: Scheduler, owner: Owner, pods: Sequence[Pod], note: str) -> TargetPod:
     """Build one more pod like a workload's newest pod, and add it to a copy of the scheduler.
 
-    For a StatefulSet, the new pod is like the pod with the highest ordinal. It has the next ordinal, and its claims are
-    like that pod's claims. The result holds the copied scheduler and the new pod, whose priority is that of the
-    existing pod. ``note`` describes the target. Raises InputError if admission denies the pod.
+    For a StatefulSet, the new pod is like the pod with the highest ordinal. The new pod has the next ordinal, and its
+    claims are like the existing pod's claims. The result holds the copied scheduler and the new pod, whose priority is
+    that of the existing pod. ``note`` describes the target. Raises InputError if admission denies the pod.
     """
     workload: StatefulSet | Pod
     if owner.kind == "StatefulSet":

@@ -203,7 +203,7 @@ def _copy_daemon_pod(pod: Pod, source: str, node: str) -> Pod:
 def _repin_affinity(affinity: Affinity | None, source: str, node: str) -> Affinity | None:
     """Return the affinity of a DaemonSet's pod with ``node`` in place of ``source``, the node that it requires.
 
-    An affinity without required node affinity is returned unchanged. So is None.
+    None or an affinity without required node affinity is returned unchanged.
     """
     node_affinity = affinity.node_affinity if affinity else None
     required = node_affinity.required_during_scheduling_ignored_during_execution if node_affinity else None

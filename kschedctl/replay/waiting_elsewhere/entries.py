@@ -97,7 +97,7 @@ PODS = "pods"
 def sum_template_requests(template: PodTemplateSpec, count: int) -> Quantities:
     """Return the total requests of ``count`` pods of a template, including the number of pods.
 
-    Raises QuantityError.
+    Raises QuantityError for a malformed amount.
     """
     pod = apply_pod_defaults(Pod(PodMeta("pod", "default"), template.spec))
     requests = {name: multiply_amount(amount, count) for name, amount in compute_pod_requests(pod).items()}

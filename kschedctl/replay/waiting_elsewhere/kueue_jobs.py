@@ -207,8 +207,8 @@ def _may_have_unread_workload(job: Any, cluster: Cluster) -> bool:
 def predict_manifest_outlooks(cluster: Cluster, manifests: Iterable[Struct], now: str = "") -> list[JobOutlook]:
     """Return what Kueue would do with the manifests that it manages, if they were all created now.
 
-    Existing objects are left out, because they have a Workload. So are suspended CronJobs. Return [] if the cluster has
-    no queues.
+    Suspended CronJobs are left out, as well as existing objects, because they have a Workload. Return [] if the cluster
+    has no queues.
     """
     if not has_queues(cluster):
         return []
@@ -242,30 +242,55 @@ def forecast_queues(
                 started.append(build_started_pods(cluster, workload, workload_outlook, outlook.owner))
 
     # Start the pods of admitted Workloads that wait already
-    reports = []
     owners = {format_key(workload): find_quota_owner(workload, cluster) for workload in cluster.kueue_workloads}
-    waiting = list(filter(is_waiting, cluster.kueue_workloads)) if include_waiting else []
-    queues = replayed.queues
-    if waiting and queues is None:  # Kueue was not replayed with new jobs
-        queues = replay_queues(cluster, now)
-    for workload in waiting:
-        assert queues is not None
-        report = build_workload_report(workload, queues, now)
-        predicted = queues.find_outlook(workload)
-        if predicted is not None and predicted.admission is not None:
-            report = replace(report, state=WaitingState.ADMISSIBLE, replayed=True)
-            flavors[report.resource] = describe_flavors(predicted.admission)
-            started.append(build_started_pods(cluster, workload, predicted, owners[format_key(workload)]))
-            admitted.append(predicted)
-        reports.append(report)
+    forecasts = _forecast_waiting_workloads(cluster, replayed.queues, now) if include_waiting else []
+    for forecast in forecasts:
+        if forecast.admitted is not None:
+            flavors[forecast.report.resource] = forecast.flavors
+            quota_owner = owners[format_key(forecast.workload)]
+            started.append(build_started_pods(cluster, forecast.workload, forecast.admitted, quota_owner))
+            admitted.append(forecast.admitted)
 
     return QueueForecast(
         jobs=tuple(replayed.outlooks),
-        workloads=tuple(reports),
+        workloads=tuple(forecast.report for forecast in forecasts),
         flavors=flavors,
         started=tuple(started),
         victims=frozenset(find_victim_pod_keys(cluster, admitted, owners)),
     )
+
+
+class _WaitingForecast(NamedTuple):
+    """What a replay predicts for a Workload that waits already."""
+
+    workload: KueueWorkload
+    report: WaitingElsewhere
+    admitted: WorkloadOutlook | None = None
+    """The Workload's outlook if Kueue admits the Workload, otherwise None."""
+    flavors: str = ""
+    """The flavors that an admitted Workload gets."""
+
+
+def _forecast_waiting_workloads(cluster: Cluster, queues: WaitingQueues | None, now: str) -> list[_WaitingForecast]:
+    """Return what a replay predicts for each Workload that waits already.
+
+    ``queues`` are those of a replay with new jobs, or None if there was no such replay.
+    """
+    waiting = list(filter(is_waiting, cluster.kueue_workloads))
+    if not waiting:
+        return []
+    if queues is None:
+        queues = replay_queues(cluster, now)
+    forecasts = []
+    for workload in waiting:
+        report = build_workload_report(workload, queues, now)
+        predicted = queues.find_outlook(workload)
+        if predicted is None or predicted.admission is None:
+            forecasts.append(_WaitingForecast(workload, report))
+            continue
+        report = replace(report, state=WaitingState.ADMISSIBLE, replayed=True)
+        forecasts.append(_WaitingForecast(workload, report, predicted, describe_flavors(predicted.admission)))
+    return forecasts
 
 
 def build_new_workloads(

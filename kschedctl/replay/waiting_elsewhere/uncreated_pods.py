@@ -156,7 +156,7 @@ def iter_waiting_coscheduling_groups(cluster: Cluster, now: str) -> Iterator[Wai
             now=now,
             pods=wanted,
             decides=SCHEDULER_PLUGINS,
-            details=(f"its phase is {phase or 'not set yet'}",),
+            details=(f"the PodGroup's phase is {phase or 'not set yet'}",),
         )
 
 

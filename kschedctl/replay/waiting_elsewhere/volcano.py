@@ -59,7 +59,9 @@ def iter_waiting_volcano_groups(cluster: Cluster, now: str) -> Iterator[WaitingE
             now=now,
             pods=_count_pods(group, cluster),
             decides=VOLCANO,
-            details=(f"its phase is {phase or 'not set yet'}, minMember {group.spec.min_member:,}",),
+            details=(
+                f"the PodGroup's phase is {phase or 'not set yet'}, and its minMember is {group.spec.min_member:,}",
+            ),
             conditions=group.status.conditions,
             holders=reason.holders,
             names_holder=reason.names_holder,
@@ -167,8 +169,8 @@ class _Queues:
                 if amount > largest:
                     request = f"{render_amount(amount)} {resource}"
                     return (
-                        f" but can be placed nowhere: its pod {pod.key} requests {request}, and the largest node has "
-                        f"{render_amount(largest)}"
+                        f"no node is large enough for its pod {pod.key}, which requests {request}: the largest node "
+                        f"has {render_amount(largest)}"
                     )
         return ""
 
@@ -222,14 +224,45 @@ def _explain_quota_wait(group: VolcanoPodGroup, queue: VolcanoQueue, queues: _Qu
         return _WaitReason(f"{headline}{_format_last_message(group)}")
 
     headline += ": " + "; ".join(
-        f"it needs {render_amount(shortage.request)} {resource}, and {render_amount(shortage.held)} of the queue's "
-        f"{render_amount(shortage.capability)} are in use"
+        f"the group needs {render_amount(shortage.request)} {resource}, but {render_amount(shortage.held)} of the "
+        f"queue's {render_amount(shortage.capability)} are in use"
         for resource, shortage in shortages.items()
     )
-    holders = list(_iter_quota_holder_descriptions(admitted_groups, shortages, queues))
-    if len(holders) == 1:
-        return _WaitReason(f"{headline} by {holders[0]}", holders, names_holder=True)
-    return _WaitReason(headline, holders)
+    quota_holders = list(_iter_quota_holders(admitted_groups, shortages, queues))
+    descriptions = [holder.describe() for holder in quota_holders]
+    if len(quota_holders) == 1:
+        return _WaitReason(
+            f"{headline} by {quota_holders[0].describe_as_only_holder()}", descriptions, names_holder=True
+        )
+    return _WaitReason(headline, descriptions)
+
+
+class _QuotaHolder(NamedTuple):
+    """A PodGroup that holds short resources of a Queue."""
+
+    title: str
+    """The PodGroup with its phase."""
+    amounts: str
+    """The short resources that it holds, in words."""
+    obstacle: str
+    """A clause about a pod of the PodGroup that is too large for every node, or an empty string."""
+
+    def describe(self) -> str:
+        """Describe the PodGroup and what it holds.
+
+        >>> _QuotaHolder("PodGroup ml/big (Inqueue)", "2 cpu", "no node is large enough for its pod ml/a").describe()
+        'PodGroup ml/big (Inqueue), which holds 2 cpu; no node is large enough for its pod ml/a'
+        """
+        text = f"{self.title}, which holds {self.amounts}"
+        return f"{text}; {self.obstacle}" if self.obstacle else text
+
+    def describe_as_only_holder(self) -> str:
+        """Describe the PodGroup after a clause that already gives the amounts.
+
+        >>> _QuotaHolder("PodGroup ml/big (Inqueue)", "2 cpu", "").describe_as_only_holder()
+        'PodGroup ml/big (Inqueue)'
+        """
+        return f"{self.title}, although {self.obstacle}" if self.obstacle else self.title
 
 
 class _Shortage(NamedTuple):
@@ -264,13 +297,10 @@ def _find_shortages(
     return shortages
 
 
-def _iter_quota_holder_descriptions(
+def _iter_quota_holders(
     groups: Sequence[VolcanoPodGroup], short_resources: Iterable[str], queues: _Queues
-) -> Iterator[str]:
-    """Yield a description of each PodGroup that holds short resources, with the amounts.
-
-    The description also says whether a pod of the PodGroup fits on no node.
-    """
+) -> Iterator[_QuotaHolder]:
+    """Yield each PodGroup that holds short resources, with the amounts, and whether a pod of it fits on no node."""
     for group in groups:
         group_amounts = parse_amounts(group.spec.min_resources)
         amounts = {
@@ -280,4 +310,4 @@ def _iter_quota_holder_descriptions(
         }
         if amounts:
             title = f"PodGroup {group.metadata.namespace}/{group.metadata.name} ({group.status.phase})"
-            yield f"{title}, which holds {render_amounts(amounts)}{queues.explain_unplaceable_pod(group)}"
+            yield _QuotaHolder(title, render_amounts(amounts), queues.explain_unplaceable_pod(group))

@@ -57,11 +57,11 @@ def load_configuration(
     *,
     other_builds: bool = False,
 ) -> SchedulerConfiguration:
-    """Load a configuration from a parsed document, or the default configuration if it is None.
+    """Load a configuration from a parsed document, or the default configuration if the document is None.
 
     `registered` are third-party plugins, which are loaded only if a profile enables them. With `other_builds`, an
-    unknown plugin is taken to be compiled into a custom scheduler. Otherwise it is an error, as in the released
-    kube-scheduler.
+    unknown plugin is taken to be compiled into a custom scheduler. Otherwise, an unknown plugin is an error, as in the
+    released kube-scheduler.
 
     Raises ThirdPartyError if a third-party plugin cannot be loaded. Raises ConfigurationError if the document is
     invalid, with kube-scheduler's message and a hint about the versions that have the rejected fields.

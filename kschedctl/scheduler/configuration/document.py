@@ -155,7 +155,7 @@ def _decode_plugin_args(config: PluginConfig, path: str, minor: int) -> tuple[ob
     """Return a plugin's typed arguments, and the errors about their unknown fields.
 
     If the plugin takes no arguments in this version, its arguments are returned as they are written. Raises
-    ConfigurationError for a value of the wrong type.
+    ConfigurationError for arguments of another kind or API version, and for a value of the wrong type.
     """
     args_type = get_args_types(minor).get(config.name)
     if args_type is None:
@@ -172,7 +172,8 @@ def _decode_plugin_args(config: PluginConfig, path: str, minor: int) -> tuple[ob
 def decode_args(document: Json, args_type: type[Struct], path: str, minor: int) -> tuple[object, list[str]]:
     """Return the typed arguments found at `path`, and an error for each unknown field.
 
-    A document of None gives the default arguments. Raises ConfigurationError for a wrong type.
+    The fields kind and apiVersion are ignored. A document of None gives the default arguments. Raises
+    ConfigurationError for a wrong type.
     """
     body = {} if document is None else document
     if isinstance(body, Mapping):

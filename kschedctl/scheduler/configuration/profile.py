@@ -161,8 +161,9 @@ def build_profile(
 
     `registry` has the extension points that each plugin implements. `foreign` has the points at which plugins of other
     builds are enabled. Raises ConfigurationError for plugins that do not exist, are listed twice or cannot run at their
-    point, and for weights that could overflow. It is also raised unless exactly one plugin sorts the queue and at least
-    one plugin binds.
+    point, and for weights that could overflow. Also raises ConfigurationError unless exactly one plugin sorts the
+    queue, at least one binds and at most one generates placements. A foreign plugin in multiPoint may be the one that
+    sorts the queue or binds.
     """
     registry = {**registry, **foreign}
     by_point = _list_plugins_by_point(plugins, registry)
@@ -181,9 +182,10 @@ def build_profile(
 
 
 def find_foreign_plugins(plugins: Plugins, registry: Mapping[str, frozenset[str]]) -> dict[str, frozenset[str]]:
-    """Return the enabled plugins that the registry lacks, each with the points at which the document enables it.
+    """Return the enabled plugins that neither the registry nor any version of kube-scheduler has.
 
-    A scheduler built by another vendor may contain these plugins. A plugin that only multiPoint enables has no points.
+    Each comes with the points at which the document enables it. A plugin that only multiPoint enables has no points. A
+    scheduler built by another vendor may contain these plugins.
     """
     foreign_names = plugins.enabled_names - registry.keys() - OWN_PLUGINS - {""}
     points_by_name: dict[str, set[str]] = {name: set() for name in foreign_names}

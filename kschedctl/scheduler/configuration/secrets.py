@@ -31,9 +31,9 @@ _LIKE_A_SECRET = re.compile(
 def redact_secrets(document: Any, *, secret: bool = False) -> Any:
     """Return a document of any structure with secrets redacted and URLs reduced to their location.
 
-    A value is secret if its key looks like the key of a secret, or if the `name` in its object does. If `secret` is
-    true, all values are secret. None, booleans, empty strings and the typed arguments of known plugins are never
-    redacted.
+    A value is secret if its key, or the `name` beside it, looks like the key of a secret, and so is everything nested
+    in the value. A string that looks like a token or a private key is redacted under any key. If `secret` is true, the
+    whole document is secret. None, booleans, empty strings and the typed arguments of known plugins are never redacted.
 
     >>> redact_secrets({"keyData": "LS0t", "urlPrefix": "https://me:hunter2@extender.example", "weight": 1})
     {'keyData': 'REDACTED', 'urlPrefix': 'https://extender.example', 'weight': 1}

@@ -141,9 +141,10 @@ def _validate_plugin_config(path: str, profile: KubeSchedulerProfile, gates: Fea
 
 
 def _validate_common_queue_sort(profiles: tuple[KubeSchedulerProfile, ...]) -> Iterator[str]:
-    """Yield an error for each profile that differs from the first one in its QueueSort plugins or in their arguments.
+    """Yield an error for each profile whose QueueSort plugins differ from the first profile's.
 
-    It is also an error if the first profile enables several QueueSort plugins.
+    If the arguments of the first profile's plugin differ, this is a separate error. It is also an error if the first
+    profile enables several QueueSort plugins.
     """
     first_profile, *other_profiles = profiles
     first_set = first_profile.plugins.queue_sort
@@ -215,7 +216,7 @@ def iter_version_mismatches(document: JsonObject | None, minor: int) -> Iterator
     """Yield the names in a document that this minor version lacks but other versions have.
 
     These are the API version, fields, plugins and arguments of plugins. The document need not be valid. Nothing is
-    yielded if it is no object.
+    yielded if the document is not an object.
     """
     if not isinstance(document, Mapping):
         return
@@ -288,7 +289,7 @@ def _explain_missing_plugin(name: str, minor: int) -> str:
 def _explain_missing_point(name: str, point: str, minor: int) -> str:
     """Return the version since which the plugin runs at the point, as a clause.
 
-    Return "" if the plugin runs there in this minor version.
+    Return "" if the plugin runs there in this minor version, never runs there, or is not an in-tree plugin.
     """
     declared = IN_TREE.get(name)
     since = declared.points_since.get(point, minor) if declared is not None else minor

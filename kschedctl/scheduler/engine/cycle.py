@@ -36,7 +36,7 @@ from kschedctl.scheduler.framework import (
     Reads,
     Rejection,
     Status,
-    get_reads,
+    get_answer_dependency,
     offers,
 )
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin, OwnRowPlugin
@@ -430,9 +430,8 @@ class Filtering:
         """
         nodes = len(self.view.nodes)
         verdicts = self._collect_verdicts(delta, known_verdicts)
-        first_rejecting = find_first_rejecting_plugins(
-            verdicts, nodes
-        )  # (N,), negative for nodes that no plugin rejects
+        # (N,), negative for nodes that no plugin rejects
+        first_rejecting = find_first_rejecting_plugins(verdicts, nodes)
 
         # Nominated pods matter only on the nodes for which they are nominated.
         with_nominated: Verdicts = {}
@@ -500,7 +499,7 @@ class Filtering:
 
     def get_dependency(self, plugin: FilterPlugin) -> Reads:
         """Return what the plugin's verdict on this pod depends on, as the plugin or its PreFilter declares."""
-        return get_reads(plugin, self.pre_filter.results.get(plugin.name))
+        return get_answer_dependency(plugin, self.pre_filter.results.get(plugin.name))
 
     def _judge_with_plugin(self, plugin: FilterPlugin, delta: Delta) -> PluginVerdict:
         """Run one plugin on all nodes after a hypothetical change, and return its verdict."""

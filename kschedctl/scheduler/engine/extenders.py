@@ -417,7 +417,7 @@ class HTTPExtender:
         called, and ExtenderError if the call fails or the answer is invalid.
         """
         payload: dict[str, Json] = {"Pod": pod, "NodeNameToVictims": None, "NodeNameToMetaVictims": None}
-        if self.settings.node_cache_capable:  # it knows the pods by their UIDs
+        if self.settings.node_cache_capable:  # the extender knows the pods by their UIDs
             meta_victims = {}
             for node, (pods, violations) in victims.items():
                 meta_pods = [{"UID": field_at(victim, "metadata", "uid")} for victim in pods]
@@ -631,8 +631,8 @@ class Consultation:
         `make_call` makes the call with the pod, the offered nodes and all nodes. Raises ExtenderError if the call
         fails, and UnknownAnswerError if the answer cannot be known.
         """
-        full = not extender.settings.node_cache_capable
-        call = ExtenderCall(extender.url, verb, offered.names, full)
+        sends_whole_nodes = not extender.settings.node_cache_capable
+        call = ExtenderCall(extender.url, verb, offered.names, full=sends_whole_nodes)
         return self._make_and_record_call(call, lambda: make_call(self.pod, offered, nodes))
 
     # -- preempt -------------------------------------------------------------------------------------------------

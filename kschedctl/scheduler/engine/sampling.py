@@ -185,10 +185,15 @@ class Sampling:
 def _count_nodes_with_result(examined: Bools, not_reached: int, terms: SearchTerms, *, has_failed: bool) -> int:
     """Return the number of nodes that have a result after a search, by which upstream moves its start index.
 
-    `examined` (N,) marks the examined nodes, and `not_reached` is the number of offered nodes that the search did not
-    reach. Set `has_failed` if a plugin failed on the last examined node, which then has no result.
+    `examined` (N,) marks the examined nodes. Nodes that PreFilter left out count as well in some versions, and so do
+    nodes to which extenders gave a status. `not_reached` is the number of offered nodes that the search did not reach.
+    Set `has_failed` if a plugin failed on the last examined node, which then has no result.
     """
-    with_result = int(examined.sum()) + terms.extender_statuses
-    if terms.counts_left_out:  # nodes that PreFilter left out have a result, too
-        with_result += int((~examined).sum()) - not_reached
-    return with_result - 1 if has_failed else with_result
+    with_result = int(examined.sum())
+    if has_failed:
+        with_result -= 1
+    if terms.counts_left_out:
+        not_examined = int((~examined).sum())
+        left_out_by_pre_filter = not_examined - not_reached
+        with_result += left_out_by_pre_filter
+    return with_result + terms.extender_statuses

@@ -24,8 +24,8 @@ COUNTED = ByVersion(
 def find_cycle_unknown(cycle: Cycle, framework: FrameworkLike) -> Unknown | None:
     """Return an unknown if the pod's answer depends on the unsure nominations, otherwise None.
 
-    The answer depends on them if counting them leaves the pod without a node or changes the best nodes. Return None as
-    well for a pod that fits nowhere even if they are not counted. The framework must not have extenders.
+    The answer depends on these nominations if counting them leaves the pod without a node or changes the best nodes.
+    Return None as well for a pod that fits nowhere even without the nominations. The framework must not have extenders.
     """
     unsure_rows, _ = cycle.view.unsure_nominations
     if not len(unsure_rows) or not cycle.schedulable:

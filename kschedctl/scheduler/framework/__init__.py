@@ -158,11 +158,11 @@ class Plugin(Protocol):
     name: str
 
 
-def get_reads(plugin: Plugin, result: PreFilterResult | PreScoreResult | None = None) -> Reads:
+def get_answer_dependency(plugin: Plugin, result: PreFilterResult | PreScoreResult | None = None) -> Reads:
     """Return the data on which a plugin's answers depend.
 
-    If the plugin's `result` for a pod declares that data, it takes precedence over the plugin's own declaration. A
-    plugin that declares nothing may read all pods.
+    If the plugin's `result` for a pod declares that data, the result takes precedence over the plugin's own
+    declaration. A plugin that declares nothing may read all pods.
     """
     if result is not None and result.reads is not None:
         return result.reads
@@ -449,7 +449,7 @@ class PluginVerdict(msgspec.Struct, frozen=True):
 def require_state(state: StateT | None, message: str) -> StateT:
     """Return the state, or raise PluginError with the message if the state is None.
 
-    It is None if a profile enables an extension point without the extension point that prepares its state.
+    The state is None if a profile enables an extension point without the extension point that prepares its state.
     """
     if state is None:
         raise PluginError(message)

@@ -334,7 +334,7 @@ def _uses_disks(spec: PodSpec) -> bool:
     """Return whether the pod uses volumes other than emptyDir, hostPath and images."""
 
     def without_disks(volume: Volume) -> Volume:
-        """Return a volume of this name with only those of its sources that are no disks."""
+        """Return the volume with only its sources that are not disks."""
         return Volume(volume.name, image=volume.image, empty_dir=volume.empty_dir, host_path=volume.host_path)
 
     return any(volume != without_disks(volume) for volume in spec.volumes)

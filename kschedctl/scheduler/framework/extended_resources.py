@@ -31,8 +31,8 @@ def index_classes_by_resource(classes: Iterable[DeviceClass]) -> dict[str, Devic
     """Index DeviceClasses by the resource names that they back.
 
     These are the names in the classes' specs, and an implicit name for each class. If several classes name a resource,
-    the newest wins. If several were created at the same time, the first wins. A class that loses to a class before
-    it gets no implicit name either, but a class that is replaced by a later one keeps its implicit name.
+    the newest wins. If several were created at the same time, the first wins. A class that loses to an earlier class in
+    `classes` gets no implicit name either. A class that is replaced by a later class keeps its implicit name.
     """
     classes_by_resource: dict[str, DeviceClass] = {}
     for device_class in classes:

@@ -45,6 +45,13 @@ class CauseScope(NamedTuple):
     """True if the cause applies to a single node."""
     is_partial: bool = False
     """True if the cause applies only to some of the nodes that its share counts, so that the others pass its check."""
+    no_node: str = "no node"
+    """The nodes as the subject of a negative clause, such as "none of the 9 candidate nodes"."""
+
+    @property
+    def has_several_nodes(self) -> bool:
+        """True if `nodes` names several nodes to which the cause applies."""
+        return bool(self.nodes) and not self.is_single and not self.is_only_node
 
     def describe_node(self) -> str:
         """Return the node as the subject of a clause.

@@ -245,7 +245,10 @@ class HierarchicalGangScheduling(GangScheduling):
             yield Unknown(Dependency("CompositePodGroup", Effect.ORDER), Gap(TREES_TRIED_SEPARATELY), self.name)
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
-        """Yield the events in a pod's tree of groups after which the pod may become schedulable."""
+        """Yield the events that may make a rejected pod schedulable, with their hints.
+
+        The events are new pods, and new or changed groups, in the pod's tree of groups.
+        """
         yield ClusterEventWithHint(POD, ActionType.ADD, _is_schedulable_after_tree_pod_added)
         yield ClusterEventWithHint("PodGroup", ActionType.ADD, _is_schedulable_after_tree_group_added)
         yield ClusterEventWithHint("PodGroup", ActionType.UPDATE, _is_schedulable_after_tree_group_updated)
@@ -308,7 +311,7 @@ class HierarchicalGangScheduling(GangScheduling):
         except PluginError as error:
             return Status(Code.UNRESOLVABLE, (str(error),))
         is_new = view.pods.find_position(info.pod.key) is None
-        group_of_new_pod = key if is_new else None  # its pods do not include this pod yet
+        group_of_new_pod = key if is_new else None  # the pods of this group do not include the new pod yet
         if has_enough_pods(view, tree, group_of_new_pod):
             return SUCCESS
         message = TREE_WITHOUT_QUORUM.format(tree.key.name) if tree.key.composite else TOO_FEW_PODS

@@ -136,7 +136,7 @@ class NodeAffinityUnmet(Fact, frozen=True):
         """
         if self.selector:
             return describe_unmet((self.selector,), node=node, share=share)
-        unmet_terms = [term for term in self.terms if term]
+        unmet_terms = [term for term in self.terms if term]  # a term without requirements matches no node
         if not unmet_terms:
             return ""
         omitted = len(unmet_terms) - MAX_TERMS_SHOWN

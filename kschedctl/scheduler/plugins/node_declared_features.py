@@ -122,6 +122,7 @@ class NodeDeclaredFeatures(DeclaredPlugin[frozenset[str], None]):
         required = require_state(state, 'error reading "PreFilterNodeDeclaredFeatures" from cycle-state: not found')
         feature_sets, set_of_node = view.nodes.declared_features
         missing_by_set = [tuple(sorted(required - set(features))) for features in feature_sets]
+        # The reason is empty for a set that lacks no feature.
         reason_by_set = [self.reason.format(", ".join(missing)) if missing else "" for missing in missing_by_set]
 
         def build_fact(row: int) -> FeaturesNotDeclared:

@@ -60,13 +60,15 @@ class HostPortHeld(Fact, frozen=True):
         return f"{self.protocol} port {self.port} is held by {self.holder}"
 
     def describe_cause(self, scope: CauseScope) -> str:
-        """Say on how many nodes a host port is taken, and by which pod on the node of `scope`.
+        """Say on how many nodes a host port is taken, with the pod that holds it on the node of `scope` as an example.
+
+        For a single node, or if no pod is known to hold the port, there is no example.
 
         >>> both = CauseScope("a1", "", " (rules out both candidate nodes)", nodes="both candidate nodes")
         >>> HostPortHeld("TCP", 80, "0.0.0.0", "shop/web").describe_cause(both)
         'a host port is taken on both candidate nodes (on a1, for example, TCP port 80 by shop/web)'
         """
-        if not self.holder or not scope.nodes or scope.is_single or scope.is_only_node:
+        if not self.holder or not scope.has_several_nodes:
             return super().describe_cause(scope)
         text = f"on {scope.node}, for example, {self.protocol} port {self.port} by {self.holder}"
         return f"a host port is taken on {scope.nodes} ({text})"

@@ -29,7 +29,7 @@ from kschedctl.scheduler.framework.events import (
     resolve_node_actions,
     resolve_pod_actions,
 )
-from kschedctl.scheduler.framework.facts import Fact
+from kschedctl.scheduler.framework.facts import CauseScope, Fact
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.scores import normalize_by_max
 from kschedctl.scheduler.plugins.helper.signing import sign_tolerations
@@ -89,6 +89,10 @@ class UntoleratedTaint(Fact, frozen=True):
         if self.uninitialized_nodes:
             return f"{taint} is not tolerated: the cloud controller manager has not initialized the node"
         return f"{taint} is not tolerated"
+
+    def describe_cause(self, scope: CauseScope) -> str:
+        """Describe the taint and the nodes concerned, unless the description says that it is on every node."""
+        return self.describe() if self.is_no_node_initialized else super().describe_cause(scope)
 
 
 class _RejectingTaints(NamedTuple):
@@ -191,6 +195,7 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
         node.
         """
         taint_by_set, set_of_node = find_untolerated_taints(view.nodes, tolerations, self.comparison_operators)
+        # The reason is empty for a set without an untolerated taint.
         reason_by_set = [
             "" if taint is None else self.reason.format(key=taint.key, value=taint.value) for taint in taint_by_set
         ]

@@ -21,13 +21,14 @@ from kschedctl.scheduler.plugins.helper.volumes.csi_migration import (
     BETA_ZONE,
     REGION,
     ZONE,
-    ZONE_DELIMITER,
 )
 from kschedctl.scheduler.plugins.helper.volumes.hints import (
     CLAIM_KINDS,
     LOOK_AT_CLAIM,
+    TOPOLOGY_LABELS,
     describe_claim_changes,
     iter_claim_dependencies,
+    list_topology_labels,
 )
 from kschedctl.scheduler.plugins.helper.volumes.listers import (
     WAIT_FOR_FIRST_CONSUMER,
@@ -48,7 +49,6 @@ REASON_NO_CLAIM_NAME = "PersistentVolumeClaim had no name"
 REASON_NO_VOLUME_NAME = "PersistentVolume had no name"
 REASON_NO_CLASS = "PersistentVolumeClaim had no pv name and storageClass name"
 
-TOPOLOGY_LABELS = (BETA_ZONE, BETA_REGION, ZONE, REGION)
 STABLE_LABELS = {BETA_ZONE: ZONE, BETA_REGION: REGION}
 """Deprecated label -> the label that replaced it."""
 
@@ -192,10 +192,8 @@ def _find_volume_topologies(info: PodInfo, listers: Listers) -> list[VolumeTopol
             _require_wait_for_first_consumer(get_claim_class(claim), listers)
             continue
         volume = listers.get_volume(claim.spec.volume_name)
-        for key in TOPOLOGY_LABELS:
-            values = [value.strip() for value in volume.metadata.labels.get(key, "").split(ZONE_DELIMITER)]
-            if all(values):  # upstream ignores a label with an empty value among its values
-                topologies.append(VolumeTopology(volume.metadata.name, format_claim_key(claim), key, frozenset(values)))
+        for key, values in list_topology_labels(volume):
+            topologies.append(VolumeTopology(volume.metadata.name, format_claim_key(claim), key, values))
     return topologies
 
 

@@ -118,8 +118,8 @@ class ExactSearch:
         nominated = self._find_nominated_row(outcome)
         victims = self._find_victims(outcome, nominated) if nominated is not None else ()
         failure = Failed(Code.UNSCHEDULABLE, build_fit_error(cycle, outcome.message), find_rejectors(cycle), nominated)
-        evicted_later = bool(victims) and are_victims_evicted_asynchronously(outcome, self.pods.scheduler.gates)
-        return PostFilterEffect(failure, victims, outcome.results, evicted_later)
+        evicts_later = bool(victims) and are_victims_evicted_asynchronously(outcome, self.pods.scheduler.gates)
+        return PostFilterEffect(failure, victims, plugins_run=outcome.results, evicts_later=evicts_later)
 
     def _find_nominated_row(self, outcome: PostFilterOutcome) -> Row | None:
         """Return the row that PostFilter nominated, or NO_ROW if PostFilter cleared the pod's nomination.
@@ -149,12 +149,12 @@ class ExactSearch:
     def _search_nodes(self, framework: Framework, cycle: Cycle, rejected_first: Row | None) -> tuple[Rows, int]:
         """Return the feasible rows that a sampled search finds, and the number of rows that it examines.
 
-        `rejected_first` is a row that was found infeasible before the search, or None. It counts as examined.
+        `rejected_first` is a row that was found infeasible before the search and counts as examined, or None.
         """
         offered = np.flatnonzero(mask_allowed_nodes(cycle.pre_filter, self.view))
         terms = SearchTerms.from_profile(framework.profile, framework.release)
         search = self.sampling.search_nodes(
-            ~cycle.filter.passing, offered, terms, cycle.filter.failed_nodes, rejected_first
+            ~cycle.filter.passing, offered, terms, failed=cycle.filter.failed_nodes, nominated_row=rejected_first
         )
         return np.sort(search.feasible), int(search.examined.sum())
 

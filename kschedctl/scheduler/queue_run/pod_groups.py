@@ -70,7 +70,7 @@ class QueuedPodGroups:
         keys = [leaf.pod_group for leaf in tree.leaves] if tree else [key]
         queued = {group: _sort_by_priority(_pop_group_members(run, group, popped)) for group in keys}
 
-        # Check them. Only pods of a valid group are dropped because they terminate.
+        # Validate the group. Only pods of a valid group are dropped because they terminate.
         release = self._scheduler.gates.release
         infos = {pod.position: run.info(pod.position) for pod in chain.from_iterable(queued.values())}
         group_object = tree.group if tree else find_pod_group(run.view, key)
@@ -80,7 +80,7 @@ class QueuedPodGroups:
         if not any(queued.values()):
             return
 
-        # Try them.
+        # Try the pods, or let all of them fail.
         attempt = _GroupAttempt(run, key, queued, tree)
         if error:
             failed_results = attempt.build_failed_results(error)

@@ -321,7 +321,7 @@ class QueueReplay(SchedulingLoop):
     def _apply_nominations(self, failed: Mapping[Position, Failed], cleared: Iterable[Position] = ()) -> None:
         """Write the nominations of failed pods into their status, and remove the nominations of the `cleared` pods.
 
-        A failed pod whose nomination is None keeps it.
+        A pod whose failure has no nomination keeps its current nomination.
         """
         rows = {position: failure.nominated for position, failure in failed.items() if failure.nominated is not None}
         rows |= dict.fromkeys(cleared, NO_ROW)
@@ -342,7 +342,10 @@ class QueueReplay(SchedulingLoop):
         self._apply_change(position, replace(old, status=replace(old.status, nominated_node_name=node)))
 
     def _apply_bindings(self, bound: Mapping[Position, Row]) -> None:
-        """Write the node of each bound pod into the pod's spec, sorted by name, and deliver the events."""
+        """Write the node of each bound pod into the pod's spec, sorted by name, and deliver the events.
+
+        The bound pods also leave the queue.
+        """
         for position in self._sort_by_name(bound):
             old = self.exact.get_pod(position)
             node_name = self.view.nodes.names[bound[position]]

@@ -103,16 +103,22 @@ class IncomingPods:
         return self._latest_info
 
     def build_waiting_pod(self, position: Position) -> Pod:
-        """Return the pod as it is queued now, with its current nominatedNodeName."""
+        """Return the pod as it is queued now, with its current nominatedNodeName.
+
+        A stored nomination to a node that does not exist is kept.
+        """
         pod = self.view.with_clone_name(position, self.build_stored_pod(position))
-        row = self.view.get_nominated_row(position)
-        name = "" if row == NO_ROW else self.view.nodes.names[row]
         stored_name = pod.status.nominated_node_name
-        # The view has no row for a stored nomination to a missing node, which the pod keeps.
-        names_missing_node = row == NO_ROW and stored_name not in self.view.nodes.index
-        if stored_name == name or names_missing_node:
+        row = self.view.get_nominated_row(position)
+        if row != NO_ROW:
+            current_name = self.view.nodes.names[row]
+        elif stored_name in self.view.nodes.index:
+            current_name = ""  # the stored nomination was cleared
+        else:
+            return pod  # it has no nomination, or one to a missing node, which has no row in the view
+        if current_name == stored_name:
             return pod
-        return replace(pod, status=replace(pod.status, nominated_node_name=name))
+        return replace(pod, status=replace(pod.status, nominated_node_name=current_name))
 
     def build_stored_pod(self, position: Position) -> Pod:
         """Return the pod as the API server stores it when it arrives."""
@@ -186,7 +192,7 @@ class PodsOnNodes:
         self.view.assume(position, row)
 
     def take_back(self, position: Position) -> None:
-        """Undo the placement of a pod, and release what was reserved for it."""
+        """Undo the placement of a pod, release what was reserved for it, and count both moves in `taken_back`."""
         self.view.forget(position)
         self.release_reserved_objects([position])
         self.taken_back += 2  # the placement and its undoing
@@ -309,7 +315,7 @@ class Nominations:
 
     def nominate(self, position: Position, row: Row) -> None:
         """Nominate the node on which the pod preempted others, and clear nominations of less important pods for it."""
-        self._clear_lower_priority(position, row)
+        self._clear_lower_priority_nominations(position, row)
         self._change_nomination(position, row)
 
     def nominate_group(self, nominated: Mapping[Position, Row | None], preempting: Mapping[Position, Row]) -> None:
@@ -320,7 +326,7 @@ class Nominations:
         these rows, even if the preemption failed.
         """
         for position, row in preempting.items():
-            self._clear_lower_priority(position, row)
+            self._clear_lower_priority_nominations(position, row)
         for position, nominated_row in nominated.items():
             if nominated_row is not None:
                 self._change_nomination(position, nominated_row)
@@ -335,12 +341,12 @@ class Nominations:
             self.view.nominate(position, NO_ROW)
 
     def record_loss(self, position: Position) -> None:
-        """Record that the pod lost its nomination without being placed."""
+        """Record that the pod lost its nomination without being placed. Call `before_loss` first, if it is set."""
         if self.before_loss:
             self.before_loss(position)
         self.lost.append(position)
 
-    def _clear_lower_priority(self, position: Position, row: Row) -> None:
+    def _clear_lower_priority_nominations(self, position: Position, row: Row) -> None:
         """Clear the nominations of pods of lower priority for the node."""
         priority = self.view.pods.get_priority(position)
         for outranked in list_lower_priority_nominees(self.view, row, priority):

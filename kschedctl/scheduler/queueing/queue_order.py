@@ -118,8 +118,8 @@ class QueueOrder:
     def get_sort_key(self, pod: QueuedPod) -> object:
         """Return the key by which the queue sorts a pod in the current state.
 
-        It is the key of the QueueSort plugin, or of PrioritySort if there is no such plugin. The pod's timestamp breaks
-        ties.
+        The key comes from the QueueSort plugin, or from PrioritySort if there is no such plugin. The pod's timestamp
+        breaks ties, unless the plugin builds the whole key as a QueueOrderPlugin.
         """
         if self._plugin is None or self._view is None:
             return PrioritySort.sort_key(pod.priority, pod.timestamp)

@@ -111,7 +111,7 @@ def may_requeue(registrations: Registrations, info: PodInfo, occurrence: Occurre
     """Return whether an event could put a pod back into the queue, no matter which plugins rejected it.
 
     This is the case if a plugin registered for the event without a hint function, or if a hint function says Queue. In
-    versions that pre-check the event, it must also pass the pre-check, with all registered plugins as rejectors.
+    versions that pre-check the event, the event must also pass the pre-check, with all registered plugins as rejectors.
     """
     event = occurrence.event
     plugins = registrations.find_registered_plugins(event)
@@ -136,7 +136,7 @@ def does_event_concern_pod(
 
     An update of a waiting pod concerns only that pod. If a pod loses its nomination, this concerns only pods of at most
     the same priority. An event concerns a gated pod only if its gating plugin registered for the event. In versions
-    before GATE_DECIDES, it concerns all gated pods except those with scheduling gates.
+    before GATE_DECIDES, an event concerns a gated pod unless scheduling gates hold the pod back.
     """
     if occurrence.itself:
         return is_same_pod(occurrence.change.new, info.pod)
@@ -283,7 +283,7 @@ class QueuePlugins:
     """The plugins of all profiles as the queue calls them. `info` returns a pod's current PodInfo."""
 
     def __init__(self, scheduler: Scheduler, view: Fork, info: Callable[[Position], PodInfo]) -> None:
-        self._scheduler, self._view, self._info = scheduler, view, info
+        self._scheduler, self._view, self._get_info = scheduler, view, info
         self._has_registered_rejector: dict[tuple[Rejectors, ClusterEvent], bool] = {}
         self._has_registered_plugin: dict[ClusterEvent, bool] = {}
 
@@ -292,7 +292,7 @@ class QueuePlugins:
 
         Return ("", SUCCESS) if no plugin does, or if no profile serves the pod.
         """
-        info = self._info(pod.position)
+        info = self._get_info(pod.position)
         framework, _ = self._scheduler.find_framework_for(info, self._view)
         if framework is None:
             return "", SUCCESS
@@ -333,7 +333,7 @@ class QueuePlugins:
 
     def is_concerned(self, pod: QueuedPod, occurrence: Occurrence) -> bool:
         """Return whether an event concerns the pod, so that the queueing hints of its rejectors have to be called."""
-        info = self._info(pod.position)
+        info = self._get_info(pod.position)
         registrations = self._scheduler.get_registrations(info.spec.scheduler_name)
         return does_event_concern_pod(registrations, pod.rejectors, info, occurrence, pod.gating_plugin)
 
@@ -344,7 +344,7 @@ class QueuePlugins:
 
         `in_flight` says whether the event came while the pod was being tried.
         """
-        info = self._info(pod.position)
+        info = self._get_info(pod.position)
         registrations = self._scheduler.get_registrations(info.spec.scheduler_name)
         return choose_queueing_strategy(registrations, pod.rejectors, info, occurrence, self._view, in_flight=in_flight)
 

@@ -231,10 +231,9 @@ class SchedulingLoop(ABC):
         gang gives up, the gang's waiting pods leave their nodes.
         """
         effect = self.search.run_post_filter(position, framework)
-
         given_up = self._find_gang_to_give_up(position, framework, effect)
 
-        # While its victims are being evicted, the pod is gated.
+        # While its victims are being evicted, the pod is gated: DefaultPreemption's PreEnqueue reads `preempting`.
         if effect.evicts_later:
             self.view.preempting.add(self.view.pods.objects[position].key)
         if effect.victims:

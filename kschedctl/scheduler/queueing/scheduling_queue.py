@@ -200,7 +200,10 @@ class SchedulingQueue:
         return queued
 
     def done(self, position: Position) -> None:
-        """Record that a pod is no longer being tried."""
+        """Record that a pod is no longer being tried.
+
+        Once no pod is being tried, the events that arrived meanwhile are forgotten.
+        """
         self._in_flight.pop(position, None)
         if not self._in_flight:
             self._in_flight_events = []
@@ -304,9 +307,9 @@ class SchedulingQueue:
     # -- moving one pod ------------------------------------------------------------------------------------------
 
     def _start_attempt(self, pod: QueuedPod) -> None:
-        """Record that a popped pod is being tried."""
+        """Record that a popped pod is being tried, and count the attempt and the scheduling cycle."""
         pod.attempts += 1
-        self._in_flight[pod.position] = len(self._in_flight_events)
+        self._in_flight[pod.position] = len(self._in_flight_events)  # the number of events before the attempt
         self.cycle += 1
 
     def _activate_waiting_pod(self, position: Position) -> bool:

@@ -93,7 +93,7 @@ class PermitWaits:
                 continue
             row = waiting.choice.row
             pending = frozenset(waiting.pending)
-            outcome = run_permit(waiting.framework, waiting.info, self._view, row, pending)
+            outcome = run_permit(waiting.framework, waiting.info, self._view, row, plugin_names=pending)
             waiting.pending = {plugin: waiting.pending[plugin] for plugin in outcome.waiting}
             if outcome.status.code is not Code.WAIT:
                 yield self.pods.pop(position), outcome
@@ -119,7 +119,7 @@ class PermitWaits:
     def remove_gang(self, gang: GangKey) -> list[PermitWait]:
         """Remove and return the waits of a gang's pods, because its plugin gives up.
 
-        Pods that have already timed out are left.
+        These pods are recorded as timed out. Waits of pods that have timed out before are kept.
         """
         positions = [position for position, waiting in self._list_expiring() if waiting.gang == gang]
         self._timed_out.update(positions)
@@ -158,8 +158,8 @@ class PermitWaits:
     def remove_preempted_pods(self, victims: Iterable[Position], preemptor: Position) -> dict[Position, PermitWait]:
         """Remove the waits of the victims that wait at Permit, and return them by position.
 
-        One round is counted for each of their gangs. These pods leave their nodes as PREEMPTED and are tried again
-        instead of being deleted. This method must be called before the first of them leaves.
+        One preemption by `preemptor` is counted for each of their gangs. These pods leave their nodes as PREEMPTED and
+        are tried again instead of being deleted. This method must be called before the first of them leaves.
         """
         waiting = {position: self.pods.pop(position) for position in victims if position in self.pods}
         self._rounds.update({(preemptor, victim.gang) for victim in waiting.values() if victim.gang})

@@ -40,8 +40,8 @@ from kschedctl.scheduler.framework import (
     Rejection,
     Reservation,
     Status,
+    get_answer_dependency,
     get_peers,
-    get_reads,
 )
 from kschedctl.scheduler.framework.declaration import (
     EXTENSION_POINTS,
@@ -172,7 +172,10 @@ def _load_declaration(point: EntryPoint) -> Declaration:
         return declaration
 
     def make(args: object, gates: FeatureGates) -> Plugin | None:
-        """Make the plugin, guarded, or return None if it has no replay. Raises TypeError for undeclared points."""
+        """Build the plugin with guarded methods, or return None if the target builds none.
+
+        Raises TypeError if the plugin runs at undeclared points.
+        """
         plugin = getattr(target, "make", target)(args, gates)
         if plugin is None:
             return None
@@ -187,10 +190,8 @@ def _load_declaration(point: EntryPoint) -> Declaration:
 def _load_declared_target(point: EntryPoint) -> tuple[Declaration, object]:
     """Load the target of an entry point, and return its declaration and the target.
 
-    The declaration has no `make` function yet: the caller adds it.
-
-    Raises TypeError if the target implements a point only in part, never runs, or declares unknown names or a wrong
-    args_type.
+    The declaration has no `make` function yet: the caller adds it. Raises TypeError if the target implements a point
+    only in part, never runs, or declares unknown names or a wrong args_type.
     """
     target = point.load()
     points = _read_names(target, "points", EXTENSION_POINTS) | find_extension_points(target)
@@ -257,7 +258,7 @@ def _guard_plugin(plugin: Plugin, declared: Declaration, plugin_label: str) -> P
 
     # Pass on its declarations.
     members["name"] = declared.name
-    members["reads"] = Reads(get_reads(plugin))
+    members["reads"] = Reads(get_answer_dependency(plugin))
     peers = Peers(get_peers(plugin))
     members["peers"] = Peers.ALL if peers is Peers.DOMAINS else peers  # DOMAINS needs methods that are not passed on
     members["permit_timeout"] = int(getattr(plugin, "permit_timeout", MAX_TIMEOUT_SECONDS))

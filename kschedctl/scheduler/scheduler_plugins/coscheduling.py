@@ -248,8 +248,9 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
     ) -> dict[Position, MemberFailure]:
         """Return the failure of each gang member that stays unscheduled, by position.
 
-        Members that waited at Permit fail when another member fits on no node or when their waiting time ends. The
-        first of them fails for this reason. The others fail because of its rejection, which ends their wait.
+        Members that waited at Permit fail together. If the plugin gives up the group because another member fits on no
+        node, all of them fail for this reason. Otherwise, the first of them times out, and the others fail because of
+        its rejection, which ends their wait.
         """
         failures = find_failed_members(result, members, view)
         waited = [member.position for member in result.members if member.placed and member.position in failures]
@@ -288,7 +289,8 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
     def permit_timeout(self, info: PodInfo, view: Fork) -> int:
         """Return the number of seconds that a pod waits at Permit.
 
-        It is set by the pod's group or by the plugin's arguments, and is DEFAULT_WAIT_SECONDS if neither sets it.
+        The pod's group sets this time or, if the group sets none, the plugin's arguments. If neither sets it, it is
+        DEFAULT_WAIT_SECONDS.
         """
         gang = _find_existing_gang(info.pod, view)
         group_timeout = gang.group.spec.schedule_timeout_seconds if gang else None
@@ -410,7 +412,7 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
     def _lacks_many_members(self, gang: _ExistingGang, assigned: int) -> bool:
         """Return whether the share of missing members exceeds podGroupRejectPercentage.
 
-        `assigned` is the number of members that have a node. Members are missing until it reaches minMember.
+        `assigned` is the number of members that have a node. Members are missing until this number reaches minMember.
         """
         min_member = gang.group.spec.min_member
         if assigned >= min_member:

@@ -5,7 +5,7 @@ Upstream: pkg/capacityscheduling/elasticquota.go of kubernetes-sigs/scheduler-pl
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
@@ -121,21 +121,24 @@ class QuotaUse:
 
     def _sum_requests_in_namespaces(self, namespaces: frozenset[str]) -> dict[str, int]:
         """Return, by resource, the total requests of the pods in these namespaces that are on nodes."""
-        sums = {}
-        for name, requests_by_info in self._get_requests_by_info(namespaces).items():
-            sums[name] = self._sum_pods_on_nodes((QuotaUse, namespaces, name), requests_by_info)
-        return sums
+        return {
+            resource: self._sum_requests_on_nodes(namespaces, resource, requests_by_info)
+            for resource, requests_by_info in self._get_requests_by_info(namespaces).items()
+        }
 
     def _get_requests_by_info(self, namespaces: frozenset[str]) -> dict[str, Counts]:
         """Return, by resource, the cached requests of each PodInfo, or 0 outside these namespaces."""
         return self.view.memo((QuotaUse, namespaces), lambda: self._build_requests_by_info(namespaces))
 
-    def _sum_pods_on_nodes(self, key: Hashable, weights: Counts) -> int:
-        """Return the sum of a resource's requests over all pods on nodes, kept up to date under the key.
+    def _sum_requests_on_nodes(self, namespaces: frozenset[str], resource: str, requests_by_info: Counts) -> int:
+        """Return the total requests for a resource of the pods in these namespaces that are on nodes.
 
-        `weights` has the amount of each PodInfo.
+        `requests_by_info` has the amount of each PodInfo, which is 0 in other namespaces.
         """
-        return int(self.view.tally(key, lambda: weights).sum())
+        # The view keeps the sums under this key, and updates them as pods move
+        tally_key = (QuotaUse, namespaces, resource)
+        requests_by_node = self.view.tally(tally_key, lambda: requests_by_info)
+        return int(requests_by_node.sum())
 
     def _build_requests_by_info(self, namespaces: frozenset[str]) -> dict[str, Counts]:
         """Return, by resource, the requests of each PodInfo, which are 0 for PodInfos of other namespaces."""

@@ -187,9 +187,10 @@ class NodeResourceTopologyMatch(PlacedIsReserved, DeclaredPlugin):
         yield Dependency(KIND, Effect.EITHER)
 
     def iter_unknowns(self, info: PodInfo, view: Fork) -> Iterator[Unknown]:
-        """Yield the unknowns that a snapshot does not show: the contents of the cache, and pods that wait at Permit.
+        """Yield an unknown for each effect on the pod that is not replayed.
 
-        Nothing is yielded if the pod does not need NUMA nodes.
+        Such effects come from the contents of the cache, from amounts that preemption frees, and from pods that wait at
+        Permit. Nothing is yielded if the pod does not need NUMA nodes.
         """
         if not self._needs_numa_nodes(info):
             return
@@ -232,8 +233,11 @@ def _can_any_pod_wait(view: Fork) -> bool:
 
 def _get_cached_numa_nodes(view: Fork) -> NumaNodes:
     """Return the NUMA nodes of the nodes with the policy single-numa-node, from a cache if possible."""
-    index = view.nodes.index
-    return view.objects.index(KIND, lambda topologies: build_numa_nodes(topologies, index), KIND, of=(view.nodes,))
+    cache_key = KIND
+    row_by_name = view.nodes.index
+    return view.objects.index(
+        cache_key, lambda topologies: build_numa_nodes(topologies, row_by_name), KIND, of=(view.nodes,)
+    )
 
 
 def _get_cached_numa_list(view: Fork) -> NumaList:
@@ -241,9 +245,10 @@ def _get_cached_numa_list(view: Fork) -> NumaList:
 
     The result is cached for views with the same topologies and nodes.
     """
-    index = view.nodes.index
+    cache_key = (KIND, "list")
+    row_by_name = view.nodes.index
     return view.objects.index(
-        (KIND, "list"), lambda topologies: build_numa_list(topologies, index), KIND, of=(view.nodes,)
+        cache_key, lambda topologies: build_numa_list(topologies, row_by_name), KIND, of=(view.nodes,)
     )
 
 

@@ -121,7 +121,7 @@ class OverReserve:
         return Unknown(Dependency(KIND, effect), Gap(OTHERS.format(node_count)), self.plugin)
 
     def find_preemption_unknown(self, info: PodInfo, view: Fork, decided: Bools) -> Unknown | None:
-        """Return an unknown if evictions may free amounts for the pod on NUMA nodes, or None if they cannot help it.
+        """Return an unknown if evictions may free amounts for the pod on NUMA nodes, otherwise None.
 
         Evictions free amounts only on nodes whose topology publishes container placements. Only nodes in the mask
         `decided` (N,), on which available amounts decide whether the pod fits, are considered. Return None for a pod

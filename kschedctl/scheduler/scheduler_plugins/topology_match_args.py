@@ -151,7 +151,7 @@ def score_numa_nodes(
     """
     if not requests or not numa.available:
         return np.zeros(len(rows), np.int64)
-    # The available amounts (F, NUMA nodes, resources)
+    # The available amounts, as an array (rows, NUMA nodes, resources).
     available = np.stack([numa.get_available_amounts(name)[rows] for name in requests], axis=2)
     unit = np.array([MILLICORES if name == CPU else 1 for name in requests], np.int64)  # score whole cpus
     requested = np.array(list(requests.values()), np.int64)

@@ -24,7 +24,7 @@ from kschedctl.scheduler.framework import (
     PreFilterResult,
     Reads,
     ScorePlugin,
-    get_reads,
+    get_answer_dependency,
     offers,
 )
 from kschedctl.scheduler.simulation.claim_answers import (
@@ -167,7 +167,7 @@ class AlikePods:
         """Return the rows with the highest score and the number of feasible rows, judging one example of each group.
 
         A group consists of equivalent nodes. Return None if every node has to be judged because of nominated pods or
-        claims. Also return None if these reject other nodes so often that groups do not pay.
+        claims. Also return None if the nodes rejected for these reasons change so often that groups do not pay.
         """
         rejected: Bools | bool = False
         if nominated:
@@ -430,13 +430,18 @@ class AlikePods:
         These are the nodes that PreFilter excludes for good, and the nodes rejected by a filter whose verdict never
         changes. `pre_filter` has the results of all PreFilter plugins, including those that other pods may change.
         """
-        rejected = ~self.allowed_nodes
-        # Filters that PreFilter skips do not run.
-        filtering = Filtering.from_framework(self.framework, self.lasting_pre_filter, self.info, self.view)
+        excluded_for_good = ~self.allowed_nodes
+
+        # All results are needed to tell which filters' verdicts never change. Only lasting results decide whether such
+        # a filter runs, since PreFilter can make it skip the pod, and with which state.
+        lasting = self.lasting_pre_filter
+        filtering = Filtering.from_framework(self.framework, lasting, self.info, self.view)
         running_filters = {plugin.name for plugin in filtering.plugins}
+
+        rejected = excluded_for_good
         for plugin in self._iter_constant_filters(pre_filter):
             if plugin.name in running_filters:
-                result = self.lasting_pre_filter.results.get(plugin.name)
+                result = lasting.results.get(plugin.name)
                 state = result.state if result else None
                 rejected |= find_nodes_rejected_by_filter(plugin, self.info, self.view, state)
         return rejected
@@ -490,7 +495,7 @@ class AlikePods:
         fixed = []
         changing: list[tuple[ScorePlugin, Prepare]] = []
         for plugin in self._list_plugins("score"):
-            if get_reads(plugin) is Reads.OWN_ROW or not offers(plugin, ScorePlugin):
+            if get_answer_dependency(plugin) is Reads.OWN_ROW or not offers(plugin, ScorePlugin):
                 continue
             prepare = prepares[plugin.name]
             if plugin.name in with_pre_score and offers(plugin, PodCountingScorePlugin):

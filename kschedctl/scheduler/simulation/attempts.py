@@ -181,7 +181,7 @@ class Attempts(PodsOnNodes):
                 outcomes.append(outcome)
 
         try:
-            attempt = self._place_group(remaining, queued) if remaining else NOT_PLACED
+            attempt = self._place_group(remaining, queued=queued) if remaining else NOT_PLACED
         except PluginError as error:
             outcomes += (Outcome(position, ERROR, message=str(error)) for position in remaining)
             return outcomes, NOT_PLACED
@@ -194,7 +194,7 @@ class Attempts(PodsOnNodes):
             outcomes.append(outcome)
         return outcomes, attempt
 
-    def _place_group(self, members: Sequence[Position], queued: bool) -> GangAttempt:
+    def _place_group(self, members: Sequence[Position], *, queued: bool) -> GangAttempt:
         """Place the members together if enough of them fit, otherwise preempt for them.
 
         Preemption is tried only if it is enabled and a placed pod has a lower priority. With `queued`, victims are

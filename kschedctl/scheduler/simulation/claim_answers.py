@@ -27,7 +27,7 @@ from kschedctl.scheduler.framework import (
     PreScoreResult,
     Reads,
     ScorePlugin,
-    get_reads,
+    get_answer_dependency,
     offers,
 )
 from kschedctl.scheduler.framework.declaration import PodTrait
@@ -47,7 +47,7 @@ def reads_claims(plugin: Plugin, info: PodInfo) -> bool:
     A plugin that does not declare the kinds that it reads is assumed to read all kinds. A plugin that reads only a
     node's own row never reads claims. A plugin may also declare that its kinds matter only to pods with some trait.
     """
-    if get_reads(plugin) is Reads.OWN_ROW:
+    if get_answer_dependency(plugin) is Reads.OWN_ROW:
         return False
 
     # Binding and allocation happen at Reserve, and change claims and volumes only
@@ -85,8 +85,8 @@ class ClaimAnswers:
             pre_filters=[plugin for plugin in framework.plugins_at("preFilter") if reads_claims(plugin, info)],
             filters=[plugin for plugin in framework.plugins_at("filter") if reads_claims(plugin, info)],
         )
-        self._lasting = [asking for asking in rejecting if get_reads(asking.plugin) is Reads.NODES]
-        self._changing = [asking for asking in rejecting if get_reads(asking.plugin) is not Reads.NODES]
+        self._lasting = [asking for asking in rejecting if get_answer_dependency(asking.plugin) is Reads.NODES]
+        self._changing = [asking for asking in rejecting if get_answer_dependency(asking.plugin) is not Reads.NODES]
         self._latest: _LastingRejections | None = None
         self.pre_filter_results: dict[str, PreFilterResult] = {}
         pre_scores = _map_claim_readers(framework, "preScore", PreScorePlugin, info)
@@ -253,9 +253,9 @@ def get_answer_reads(plugin: Plugin, result: PreFilterResult | PreScoreResult | 
 
     The answer may narrow the plugin's declaration from all pods to nodes, but never to a node's own row.
     """
-    if get_reads(plugin) is Reads.OWN_ROW:
+    if get_answer_dependency(plugin) is Reads.OWN_ROW:
         return Reads.OWN_ROW
-    return Reads.NODES if get_reads(plugin, result) is Reads.NODES else Reads.PODS
+    return Reads.NODES if get_answer_dependency(plugin, result) is Reads.NODES else Reads.PODS
 
 
 def list_plugins(framework: FrameworkLike, point: str, info: PodInfo, *, reading_claims: bool) -> list[Plugin]:

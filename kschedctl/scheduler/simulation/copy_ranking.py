@@ -58,7 +58,8 @@ class CopyRanking:
     def find_best_rows(self) -> tuple[Rows, int] | None:
         """Return, in ascending order, the rows that share the highest score, and the number of feasible rows.
 
-        Return None if anything other than one copy moved since the last call. Raises PluginError if a plugin fails.
+        Return None if more than one pod moved since the last call, or if the pod that moved is not an arriving copy.
+        Raises PluginError if a plugin fails.
         """
         new_moves = len(self._trail) - self._seen
         if new_moves > 1 or (new_moves and not self._has_copy_arrived()):

@@ -73,8 +73,8 @@ class StepwiseScheduler:
     def attempt_pod(self, position: Position) -> TriedPod:
         """Run the pod's scheduling cycle in the current state, without placing the pod.
 
-        The cycle is None if no profile serves the pod. If an object that was not read might change the profile, it is
-        recorded in `unknown`.
+        The cycle is None if no profile serves the pod. Objects that were not read and might change the choice of the
+        profile are recorded in `unknown`.
         """
         info = self.build_incoming_info(position)
         framework, unknown = self.scheduler.find_framework_for(info, self.view)

@@ -105,9 +105,9 @@ class Gangs:
         return pod_group or self._find_gang_key(number)
 
     def _find_gang_key(self, info_number: int) -> GangKey | None:
-        """Return the key of the gang that pods with this PodInfo belong to, or None.
+        """Return the key of the gang that pods with this PodInfo belong to, from a cache if possible.
 
-        It is None if no plugin of the pods' profile makes them wait for each other. The key is cached.
+        Return None if the pods name no gang, or if no plugin of their profile makes them wait for each other.
         """
         if info_number not in self._gang_of_info:
             info = self.view.pods.infos[info_number]
@@ -154,15 +154,15 @@ class Gangs:
         return self._find_member_failures(framework, key, members, self.run_group_cycle(framework, key, members))
 
     def build_messages_for_groups(
-        self, positions: Iterable[Position], framework: Callable[[Position], Framework]
+        self, positions: Iterable[Position], get_framework: Callable[[Position], Framework]
     ) -> dict[Position, str]:
         """Return the message for each pod whose group does not fit now, by position.
 
-        `framework` maps a pod to its profile. Pods without a group are left out.
+        `get_framework` returns the profile of a pod. Pods without a group are left out.
         """
         messages = {}
         for key, members in self.group_pods_by_gang(positions).items():
-            failures = self.find_member_failures_now(framework(members[0]), key, members)
+            failures = self.find_member_failures_now(get_framework(members[0]), key, members)
             messages.update({position: failure.message for position, failure in failures.items()})
         return messages
 
@@ -297,9 +297,9 @@ class Gangs:
     def sort_members_for_attempt(self, key: AnyGroupKey, members: Sequence[Position]) -> list[Position]:
         """Return the members in the order in which they are tried.
 
-        Among pods of equal priority, the pod that completed the group comes first, because the pods before it were kept
-        out of the queue. Gangs of Coscheduling and incomplete groups keep the given order. If gang scheduling is off,
-        all groups keep it.
+        The members of a complete group are sorted by priority. Among pods of equal priority, the pod that completed the
+        group comes first, because the pods before it were kept out of the queue. Gangs of Coscheduling and incomplete
+        groups keep the given order. If gang scheduling is off, all groups keep the given order.
         """
         if isinstance(key, GangKey) or not self.is_gang_scheduling_enabled:
             return list(members)

@@ -25,7 +25,7 @@ from kschedctl.scheduler.framework import (
     PreScoreResult,
     Reads,
     ScorePlugin,
-    get_reads,
+    get_answer_dependency,
     offers,
     scores_with_pre_filter_state,
 )
@@ -396,7 +396,7 @@ def _prepare_nothing(info: PodInfo, view: object, rows: Rows) -> PreScoreResult:
 
 def _reads_own_row(plugin: Plugin) -> bool:
     """Return whether the plugin reads nothing but a node's own row."""
-    return get_reads(plugin) is Reads.OWN_ROW
+    return get_answer_dependency(plugin) is Reads.OWN_ROW
 
 
 def find_nodes_rejected_by_filter(

@@ -46,7 +46,7 @@ class QueuedPods:
 
     def __init__(self, attempts: Attempts, positions: Sequence[Position]) -> None:
         self.view, self._attempts, scheduler = attempts.view, attempts, attempts.scheduler
-        self._rejectors = attempts.failures.find_rejectors
+        self._find_rejectors = attempts.failures.find_rejectors
         self._group_members = groups = attempts.gangs.group_pods_for_queue(attempts.sort_for_queue(positions))
         """The pods of each group that wait, in order."""
         self.clock = Clock()
@@ -144,7 +144,7 @@ class QueuedPods:
         if rejectors and self.gangs:
             self.put_back(position, rejectors)
             return
-        pod = self.get_queued_pod(position)
+        pod = self.record_as_tried(position)
         pod.timestamp = self.clock.now()
         self._rejectors_by_position[position] = rejectors
         number = self.view.pods.get_info_number(position)
@@ -155,7 +155,7 @@ class QueuedPods:
 
     def put_back(self, position: Position, rejectors: Rejectors) -> None:
         """Put a tried pod back into the scheduling queue as unschedulable, rejected by these plugins."""
-        self.scheduling_queue.add_unschedulable_pod(self.get_queued_pod(position), rejectors)
+        self.scheduling_queue.add_unschedulable_pod(self.record_as_tried(position), rejectors)
 
     def build_departure_event(self, position: Position) -> Occurrence:
         """Build the event that a pod that waited at Permit left its node.
@@ -172,10 +172,10 @@ class QueuedPods:
             self.view.gang_history.record_move()
 
     def take_group_members(self, group: AnyGroupKey) -> list[Position]:
-        """Take the waiting pods of a group out of the queue, count them as tried, and return them."""
+        """Take the waiting pods of a group out of the queue, record them as tried, and return them."""
         members = self._group_members[group]
         for member in members:
-            self.get_queued_pod(member)
+            self.record_as_tried(member)
             self.scheduling_queue.delete(member)
         return members
 
@@ -194,7 +194,7 @@ class QueuedPods:
         """
         self._group_members[group] = list(members)
         self._rejected_members += [
-            (self.get_queued_pod(member), rejectors, self.clock.now()) for member, rejectors in members.items()
+            (self.record_as_tried(member), rejectors, self.clock.now()) for member, rejectors in members.items()
         ]
         if retried_at_once:
             # The pods must be in the scheduling queue before they can be activated. Without pods to retry, they are put
@@ -226,7 +226,7 @@ class QueuedPods:
         for number in self._advice.find_woken_infos(self._unwoken.keys(), self._unwoken_additions, occurrence):
             woken_pods += self._unwoken.pop(number)
         for pod in sorted(woken_pods, key=_get_timestamp):
-            rejectors = self._rejectors_by_position[pod.position] or self._rejectors(pod.position)
+            rejectors = self._rejectors_by_position[pod.position] or self._find_rejectors(pod.position)
             self.scheduling_queue.add_unschedulable_pod(pod, rejectors, pod.timestamp)
 
     def determine_rejectors_before_nomination_loss(self, position: Position) -> None:
@@ -238,7 +238,7 @@ class QueuedPods:
         priority = self.view.pods.get_priority(position)
         for pod in chain.from_iterable(self._unwoken.values()):
             if pod.priority <= priority and not self._rejectors_by_position[pod.position]:
-                self._rejectors_by_position[pod.position] = self._rejectors(pod.position)
+                self._rejectors_by_position[pod.position] = self._find_rejectors(pod.position)
 
     def wake_after_nomination_losses(self, positions: Iterable[Position]) -> None:
         """Wake waiting pods after nominations were lost, as if the nominated pods had left their nodes.
@@ -283,8 +283,8 @@ class QueuedPods:
         first = self.scheduling_queue.active.peek() if len(self.scheduling_queue.active) else None
         return first is not None and first.priority > self.view.pods.get_priority(self._new[-1])
 
-    def get_queued_pod(self, position: Position) -> QueuedPod:
-        """Return the queue entry of a pod, creating it if needed, and record the pod as tried."""
+    def record_as_tried(self, position: Position) -> QueuedPod:
+        """Record that a pod has been tried, and return its queue entry, which is created if needed."""
         if position not in self.tried:
             pod = self._untried.get(position) or QueuedPod(position, self.view.pods.get_priority(position), attempts=1)
             self.tried[position] = pod
@@ -293,7 +293,7 @@ class QueuedPods:
     def _deliver_event(self, occurrence: Occurrence) -> None:
         """Move waiting pods in the scheduling queue after an event.
 
-        Does nothing unless a plugin that rejected a pod is interested in the event or a pod waits at Permit.
+        Do nothing unless a plugin that rejected a pod registered for the event or a pod waits at Permit.
         """
         is_interesting = any(
             self._advice.is_any_rejector_registered(rejector, occurrence.event)
@@ -431,7 +431,7 @@ class _SharedQueuePlugins(QueuePlugins):
         """
         number = self._view.pods.get_info_number(position)
         if number not in self._nomination_losses:
-            pod = self._info(position).pod
+            pod = self._get_info(position).pod
             waiting = replace(pod, status=replace(pod.status, nominated_node_name=self._view.nodes.names[0]))
             occurrences = self._scheduler.event_handlers.list_occurrences(ChangedObject(POD, waiting, new=None))
             self._nomination_losses[number] = next(iter(occurrences), None)
@@ -442,7 +442,7 @@ class _SharedQueuePlugins(QueuePlugins):
 
         No plugin depends on which node it is.
         """
-        pod = self._info(position).pod
+        pod = self._get_info(position).pod
         return replace(pod, spec=replace(pod.spec, node_name=pod.spec.node_name or self._view.nodes.names[0]))
 
     def find_woken_infos(self, info_numbers: Set[int], additions: int, occurrence: Occurrence) -> list[int]:
@@ -489,10 +489,10 @@ class _SharedQueuePlugins(QueuePlugins):
         return id(occurrence)
 
     def _may_wake(self, number: int, occurrence: Occurrence) -> bool:
-        """Return whether the event may put pods back into the queue whose PodInfo has this number.
+        """Return whether the event may put the pods of this PodInfo, given by its number, back into the queue.
 
-        It may if a plugin has registered for the event and its queueing hint may queue the pods. It may not if the
-        event reaches only pods of a lower priority.
+        The event may not if it reaches only pods of a lower priority. Otherwise, it may if some plugin registered for
+        the event and its queueing hint, if it has one, may queue the pods.
         """
         info = self._view.pods.infos[number]
         if not _reaches_priority(occurrence, info.priority):

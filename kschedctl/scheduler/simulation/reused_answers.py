@@ -125,7 +125,8 @@ class KnownFailures:
     """The pods that fit nowhere in the current state, and the reasons, shared by identical pods until a pod moves."""
 
     def __init__(self, placements: Placements, gangs: Gangs, framework: Callable[[Position], Framework]) -> None:
-        self.view, self._placements, self._gangs, self._framework = placements.view, placements, gangs, framework
+        self.view, self._placements, self._gangs = placements.view, placements, gangs
+        self._get_framework = framework
         self.permit_failures: dict[Position, Failed] = {}
         """Pods that Permit rejected or made leave their nodes, with the reason."""
         self._rejectors_by_key: dict[Hashable, Rejectors | None] = {}
@@ -139,7 +140,7 @@ class KnownFailures:
     def add(self, position: Position, rejectors: Rejectors | None = None) -> None:
         """Record that the pod, like all identical pods, fits nowhere now.
 
-        `rejectors` are the plugins that reject it. If they are None, rejectors that are known already are kept.
+        `rejectors` are the plugins that reject the pod. With None, rejectors that are already recorded are kept.
         """
         failures = self._current_failures
         key = self._get_failure_key(position)
@@ -152,19 +153,19 @@ class KnownFailures:
     def find_rejectors(self, position: Position) -> Rejectors:
         """Return the plugins that reject a pod which fits nowhere now.
 
-        If they are not known yet, the pod's cycle is run, and they are recorded for identical pods.
+        If these plugins are unknown, the pod's cycle is run to find them, and they are recorded for identical pods.
         """
         failures = self._current_failures
         key = self._get_failure_key(position)
         rejectors = failures.get(key)
         if rejectors is None:
-            cycle = self._placements.run_cycle(self._framework(position), position)
+            cycle = self._placements.run_cycle(self._get_framework(position), position)
             rejectors = failures[key] = find_rejectors(cycle)
         return rejectors
 
     def build_message(self, position: Position) -> str:
         """Return kube-scheduler's message for a pod that fits nowhere now, running its cycle and PostFilter."""
-        cycle = self._placements.run_cycle(self._framework(position), position)
+        cycle = self._placements.run_cycle(self._get_framework(position), position)
         self.add(position, find_rejectors(cycle))
         return cycle.error or build_fit_error(cycle, run_post_filter(cycle).message)
 
@@ -188,7 +189,7 @@ class KnownFailures:
         """
         # A pod in a preemption loop keeps the message about the loop.
         positions_outside_loops = [position for position in positions if not self._is_in_preemption_loop(position)]
-        group_messages = self._gangs.build_messages_for_groups(positions_outside_loops, self._framework)
+        group_messages = self._gangs.build_messages_for_groups(positions_outside_loops, self._get_framework)
 
         # Pods with equal keys have the same message from their cycle.
         messages_by_key: dict[Hashable, str] = {}
@@ -226,7 +227,7 @@ class KnownFailures:
 
         For a pod of a gang, the key includes the current state of the gang.
         """
-        key = self._placements.get_equivalence_key(self._framework(position), position)
+        key = self._placements.get_equivalence_key(self._get_framework(position), position)
         history = self.view.gang_history
         if not history:
             return key
@@ -277,8 +278,8 @@ class ReusedAnswers:
             failure = Failed(
                 Code.UNSCHEDULABLE, rejectors=self.failures.find_rejectors(position), nominated=candidate.row
             )
-            evicted_later = in_gang and are_victims_evicted_asynchronously(outcome, self.gangs.scheduler.gates)
-            return PostFilterEffect(failure, candidate.victims, outcome.results, evicted_later)
+            evicts_later = in_gang and are_victims_evicted_asynchronously(outcome, self.gangs.scheduler.gates)
+            return PostFilterEffect(failure, candidate.victims, plugins_run=outcome.results, evicts_later=evicts_later)
 
         # Without a candidate, the pod keeps failing until something moves.
         if not in_gang and not self._is_known_failure:
@@ -290,7 +291,7 @@ class ReusedAnswers:
         plugins_run: Collection[str] = ()  # upstream runs no plugin without nodes
         if outcome is not None:
             plugins_run = outcome.results
-        elif len(self.placements.view.nodes):
+        elif len(self.placements.view.nodes):  # PostFilter was skipped here, but upstream runs all plugins
             plugins_run = [plugin.name for plugin in framework.plugins_at("postFilter")]
         return PostFilterEffect(failure, plugins_run=plugins_run)
 

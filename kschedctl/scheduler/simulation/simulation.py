@@ -80,8 +80,8 @@ class Simulation(Attempts):
         """Schedule the pods like `run`, but without messages for pods that fit nowhere.
 
         These messages take most of the time. The pods without a final outcome come last. They are Unschedulable, or
-        NOT_TRIED if the user interrupts, which also sets `interrupted`, or if `stop_rule` ends the run before they are
-        tried. `progress` is called with the number of new outcomes after each attempt.
+        NOT_TRIED if the user interrupts, which also sets `interrupted`. Pods are NOT_TRIED, too, if `stop_rule` ends
+        the run before they are tried. `progress` is called with the number of new outcomes after each attempt.
         """
         outcomes: list[Outcome] = []
         waiting = list(positions)
@@ -318,8 +318,8 @@ class SettlingLoop(SchedulingLoop):
     # -- what a cycle does ----------------------------------------------------------------------------------------
 
     def get_queued_pod(self, position: Position) -> QueuedPod:
-        """Return the queue entry of a pod that is being tried."""
-        return self.queued_pods.get_queued_pod(position)
+        """Return the queue entry of a pod that is being tried, and record the pod as tried."""
+        return self.queued_pods.record_as_tried(position)
 
     def prepare_moves(self, coming: Sequence[Position], leaving: Sequence[Position]) -> None:
         """Determine which plugins reject the waiting pods that the moves may wake.

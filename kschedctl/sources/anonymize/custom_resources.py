@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 
 from msgspec.structs import replace
 
@@ -85,7 +86,7 @@ def _replace_topology_assignment(
     """Replace the label keys of a topology's levels, and the label values of the assigned domains."""
     domains = []
     for domain in value.list_domains():
-        keys_and_values = zip(value.levels, domain.values, strict=False)
+        keys_and_values = zip(value.levels, domain.values, strict=False)  # a domain may have too few values
         replaced_values = tuple(rewriter.replace_label_value(key, label) for key, label in keys_and_values)
         domains.append(queueing.TopologyDomainAssignment(replaced_values, domain.count))
     return queueing.TopologyAssignment(tuple(map(rewriter.replace_key, value.levels)), tuple(domains))
@@ -122,12 +123,12 @@ def anonymize_kueue_configuration(config_map: ConfigMap, rewriter: Rewriter) -> 
     """
     import yaml  # noqa: PLC0415 - few clusters have such a ConfigMap
 
-    entries = list(config_map.data.items())
-    key, text = entries[0] if len(entries) == 1 else ("", "")  # Kueue's ConfigMap has one entry
-    try:
-        configuration = yaml.safe_load(text)
-    except yaml.YAMLError:
-        configuration = None
+    key = ""
+    configuration = None
+    if len(config_map.data) == 1:
+        ((key, text),) = config_map.data.items()
+        with suppress(yaml.YAMLError):
+            configuration = yaml.safe_load(text)
 
     settings = {field: value for field in _KEPT_CONFIGURATION if (value := field_at(configuration, field)) is not None}
     frameworks = array_at(configuration, "integrations", "frameworks")

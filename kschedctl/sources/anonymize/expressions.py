@@ -125,8 +125,8 @@ class Expressions:
     def _is_literal_kept(self, match: re.Match[str], value: str, keeps_texts: bool) -> bool:
         """Return whether a string literal in an expression is kept.
 
-        Well-known domains, quantities, versions and attribute names are kept. If ``keeps_texts`` is true, all literals
-        are kept. A driver is kept only if drivers keep their names.
+        The name of a driver is kept only if drivers keep their names. All other literals are kept if ``keeps_texts`` is
+        true. Well-known domains, quantities, versions and attribute names are always kept.
         """
         if value in self.drivers:
             return self.keeps_drivers

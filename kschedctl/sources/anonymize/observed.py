@@ -37,9 +37,9 @@ _LEADER_CHANGED = re.compile(r"(\S+)( became leader| stopped leading)")
 
 def replace_kubelet_reason(rewriter: Rewriter, value: str, obj: object) -> str:
     """Replace the resource in a kubelet's reason such as ``OutOfexample.com/fpga``. Other reasons are kept."""
-    resource = value.removeprefix(OUT_OF)
-    names_resource = resource not in ("", value)
-    return f"{OUT_OF}{rewriter.replace_resource(resource)}" if names_resource else value
+    if not value.startswith(OUT_OF) or value == OUT_OF:
+        return value
+    return f"{OUT_OF}{rewriter.replace_resource(value.removeprefix(OUT_OF))}"
 
 
 def drop_unknown_container_reason(rewriter: Rewriter, value: str, obj: object) -> str:

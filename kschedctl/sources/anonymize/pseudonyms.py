@@ -57,16 +57,23 @@ class Pseudonyms:
         """The keys and names of resources that have no pseudonym."""
 
     def replace_name(self, text: str) -> str:
-        """Replace a name by its pseudonym. The parts of a composed name are replaced separately; "" is kept."""
+        """Return the pseudonym of a name, or "" for an empty name.
+
+        Before pseudonyms are assigned, the name is collected and returned unchanged. The parts of a composed name are
+        replaced separately.
+        """
         if text in self._composed:
             return "-".join(map(self.replace_name, self._composed[text]))
-        return self._names.setdefault(text, text) if text else text
+        if not text:
+            return text
+        return self._names.setdefault(text, text)
 
     def replace_key(self, text: str) -> str:
-        """Replace the key of a label or taint, or a name of the same form, unless it is well known or empty.
+        """Replace the key of a label or taint, or a name of the same form.
 
-        The domain and the name after the slash are replaced separately. The replacement of an invalid key is invalid as
-        well. Keys that are not replaced are recorded.
+        A well-known or empty key is returned unchanged and recorded as kept. In other keys, the domain and the name
+        after the slash are replaced separately, and a usual name of a node pool's label is kept. The replacement of an
+        invalid key is invalid as well.
         """
         if is_well_known_key(text) or not text:
             return self.keep_key(text)

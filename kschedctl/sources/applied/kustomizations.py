@@ -18,6 +18,8 @@ _FILE_FIELDS = ("patchesStrategicMerge", "transformers", "generators", "configur
 _GENERATORS = ("configMapGenerator", "secretGenerator")
 _KINDS_WITH_SELECTOR = frozenset({"Deployment", "StatefulSet", "DaemonSet", "ReplicaSet"})
 """Kinds for which the API requires a selector."""
+_ANY_KIND = ""
+"""Takes the place of the kind of an object if fields are set for all objects of a name."""
 _SPREADING_FIELDS = ("affinity", "topologySpreadConstraints")
 """The fields of a pod spec that spread pods over nodes."""
 _BASE_FIELDS = ("resources", "bases", "components")
@@ -116,15 +118,15 @@ class Kustomizations:
         """Return the object with the replicas, spreading, selector and labels that kustomizations set.
 
         Only workloads that require a selector are changed. Spreading that is set for the object's kind takes precedence
-        over spreading for any kind. Replicas for any kind take precedence over replicas for the kind, because Kustomize
-        sets them after the patches.
+        over spreading for any kind. Replicas for any kind take precedence, because Kustomize sets them after the
+        patches.
         """
         path = os.path.abspath(file)
         kind = str(document.get("kind"))
         name = str(_as_mapping(document.get("metadata")).get("name"))
         overrides_by_object = self._overrides.get(path, {})
         if kind in _KINDS_WITH_SELECTOR:
-            for key in ((kind, name), ("", name)):
+            for key in ((kind, name), (_ANY_KIND, name)):
                 if overrides := overrides_by_object.get(key):
                     document = _apply_overrides(document, overrides)
         return self._add_selector_labels(path, document)
@@ -184,7 +186,7 @@ def find_kustomization(folder: str) -> str:
 def read_kustomization(folder: str) -> list[JsonObject]:
     """Return the mappings among the documents of a folder's kustomization.
 
-    Return [] if the folder has no kustomization, or if it cannot be read.
+    Return [] if the folder has no kustomization, or if the kustomization cannot be read.
     """
     file = find_kustomization(folder)
     if not file:
@@ -246,12 +248,12 @@ def _iter_overrides(
 ) -> Iterator[tuple[tuple[str, str], dict[str, object]]]:
     """Yield the kind and name of each object whose replicas or spreading a kustomization sets, with the new fields.
 
-    The kind is "" if the fields apply to objects of any kind with this name.
+    The kind is _ANY_KIND if the fields apply to objects of any kind with this name.
     """
     for document in documents:
         for entry in get_list(document, "replicas"):
-            if isinstance(entry, dict) and type(entry.get("count")) is int:
-                yield ("", str(entry.get("name"))), {"replicas": entry["count"]}
+            if isinstance(entry, dict) and type(entry.get("count")) is int:  # not a bool
+                yield (_ANY_KIND, str(entry.get("name"))), {"replicas": entry["count"]}
         for patch in _iter_patches(folder, document):
             pod_spec = _as_mapping(_get_field(patch, "spec", "template", "spec"))
             overrides = {key: pod_spec[key] for key in _SPREADING_FIELDS if key in pod_spec}

@@ -239,7 +239,7 @@ class Applier(NamedTuple):
     def _find_folder(self, path: str, repository: RepositoryFolders) -> str:
         """Return the folder at a path that is relative to the top of the repository or to a folder above the file.
 
-        The topmost matching folder is returned. Return "" if there is none, or if the path is empty or ``.``.
+        The topmost matching folder is returned. Return "" if there is none, or if the path has only dots and slashes.
         """
         if not path.strip("./"):
             return ""

@@ -69,7 +69,7 @@ class Build(Protocol):
 
     @property
     def source_files(self) -> frozenset[str]:
-        """Absolute paths of the files that the build uses. They are not manifests of their own."""
+        """Absolute paths of the files that the build uses. These files are not manifests of their own."""
         ...
 
     def build_objects(self) -> Iterable[BuiltObject]:
@@ -86,7 +86,7 @@ NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 def find_program(option: str, *commands: Sequence[str]) -> tuple[str, ...]:
     """Return the first of the commands whose program is installed, with the program's full path.
 
-    Raises UsageError if none of the programs is installed. Its message names the option that needs them.
+    Raises UsageError if none of the programs is installed. The message names the option that needs the program.
     """
     for name, *arguments in commands:
         if path := shutil.which(name):
@@ -166,9 +166,9 @@ class Overlays(NamedTuple):
     def find_patch(self, path: Path) -> PatchedField | None:
         """Return the file and line that changed or added a field, or None if no kustomization changed it.
 
-        The line is the first one that contains the field's name or, failing that, its parent's name. Outer
-        kustomizations and their patches are searched first. If there is no such line, it is the first line of the
-        outermost kustomization.
+        The first line that contains the field's name is returned or, failing that, its parent's name. Outer
+        kustomizations and their patches are searched first. Without such a line, return the first line of the outermost
+        kustomization.
         """
         if not self.files or not _is_field_changed(self.written, self.built, path):
             return None
@@ -191,6 +191,7 @@ class Overlays(NamedTuple):
         for position, step in enumerate(path):
             if isinstance(step, int) and isinstance(built, list) and isinstance(written, list) and step < len(built):
                 written_item = _find_source_item(built[step], step, written)
+                # Equal items may occur several times, so the item is found by identity
                 indices = (index for index, sibling in enumerate(written) if sibling is written_item)
                 steps[position] = next(indices, step)
                 written = written_item
@@ -204,7 +205,7 @@ class Overlays(NamedTuple):
 def list_kustomizations(annotation: str, folder: str) -> list[str]:
     """Return the existing kustomizations named in Kustomize's annotation, without duplicates.
 
-    The annotation names them relative to the built folder.
+    The paths in the annotation are relative to ``folder``, the built folder.
     """
     files: dict[str, None] = {}
     for transformation in _parse_transformations(annotation):

@@ -49,7 +49,7 @@ class HelmRender:
         folder_name = os.path.basename(self.folder).lower()
         release = re.sub(r"[^a-z0-9-]", "-", folder_name).strip("-")[:40] or "release"
         content = run_program([*self.command, release, self.folder, "--skip-tests"], self.name)
-        lines_by_template: dict[str, dict[str, int]] = {"": {}}
+        lines_by_template: dict[str, dict[str, int]] = {"": {}}  # "" if the template is unknown
         for manifest in parse_objects(self.name, content):
             template = self._find_template(manifest.source)
             if template not in lines_by_template:

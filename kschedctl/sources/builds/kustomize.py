@@ -112,7 +112,7 @@ class KustomizeBuild:
 
     @cached_property
     def source_files(self) -> frozenset[str]:
-        """The kustomizations and resources in the folder and in all of its bases."""
+        """The absolute paths of the folder, of all its bases, and of the kustomizations in these folders."""
         paths: set[str] = set()
         unvisited = [os.path.abspath(self.folder)]
         while unvisited:
@@ -131,9 +131,9 @@ class KustomizeBuild:
         Raises InputError if a field is unsafe, or with Kustomize's message if the build fails.
         """
         top = _find_repository_top(os.path.abspath(self.folder))
-        # The first unsafe field is reported
-        for unsafe_field in _find_unsafe_fields(self.folder, top, with_helm=bool(self.helm)):
-            raise unsafe_field.error
+        first_unsafe_field = next(_find_unsafe_fields(self.folder, top, with_helm=bool(self.helm)), None)
+        if first_unsafe_field is not None:
+            raise first_unsafe_field.error
 
         # An outer kustomization makes Kustomize annotate the objects with their files
         with tempfile.TemporaryDirectory(prefix="kschedctl-") as temporary:

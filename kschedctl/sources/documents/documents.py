@@ -53,7 +53,7 @@ def read_content(reader: Reader, data: bytes = b"") -> Content:
 
 
 def load_content(path: str, stdin: BinaryIO | None = None) -> Content:
-    """Read the text of the file, or of ``stdin`` for ``-``. Raises InputError if it cannot be read."""
+    """Read the text of the file, or of ``stdin`` for ``-``. Raises InputError if the file cannot be read."""
     with open_file(path, stdin) as reader:
         return read_content(reader)
 
@@ -61,7 +61,7 @@ def load_content(path: str, stdin: BinaryIO | None = None) -> Content:
 def load_documents(path: str, stdin: BinaryIO | None = None) -> list[ParsedDocument]:
     """Parse the non-empty documents of a file, or of ``stdin`` for ``-``.
 
-    Raises InputError if it cannot be read or parsed.
+    Raises InputError if the file cannot be read or parsed.
     """
     return list(parse_documents(load_content(path, stdin)))
 

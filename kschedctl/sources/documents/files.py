@@ -62,9 +62,9 @@ class FoundFiles(NamedTuple):
 def find_files(paths: Sequence[str], recursive: bool = False) -> FoundFiles:
     """Find the files to read: named files as they are, and the JSON and YAML files in named folders.
 
-    The files of a folder (.json, .yaml, .yml, also with .gz) are sorted by name. Folders in it are read only if
-    ``recursive``, or if ``kubectl cluster-info dump`` wrote it. A named file need not exist. Raises InputError for a
-    folder that cannot be listed or has no such files.
+    The files of a folder (.json, .yaml, .yml, also with .gz) are sorted by name. Subfolders are read only if
+    ``recursive`` is true, or if the folder is an output of ``kubectl cluster-info dump``. A named file need not exist.
+    Raises InputError for a folder that cannot be listed or has no such files.
     """
     files: list[str] = []
     dumps = []
@@ -96,7 +96,10 @@ def is_dump_folder(folder: str) -> bool:
 
 @contextmanager
 def open_file(path: str, stdin: BinaryIO | None = None) -> Iterator[Reader]:
-    """Open a file, or ``stdin`` for ``-``, and unpack it if it is gzip. Raises InputError if it cannot be opened."""
+    """Open a file, or ``stdin`` for ``-``, and unpack it if it is gzip.
+
+    Raises InputError if the file cannot be opened.
+    """
     with open_without_unpacking(path, stdin) as (raw, first):
         yield Reader(path, raw, first)
 
@@ -127,7 +130,7 @@ def _get_stdin() -> BinaryIO:
 
 
 def _open_nonblocking(path: str) -> BinaryIO:
-    """Open the file for reading. If it is a pipe, do not wait for its writer. Raises OSError if this fails."""
+    """Open the file for reading. If the file is a pipe, do not wait for its writer. Raises OSError if this fails."""
     try:
         return open(path, "rb", opener=lambda name, flags: os.open(name, flags | getattr(os, "O_NONBLOCK", 0)))
     except ValueError as error:  # the path contains NUL
@@ -206,7 +209,10 @@ class _CountingStream(io.RawIOBase):
         """The number of bytes that were returned."""
 
     def read(self, size: int = -1) -> bytes:
-        """Return and count at most ``size`` bytes, or all if it is negative. The bytes read ahead come first."""
+        """Return and count at most ``size`` bytes, or all bytes if ``size`` is negative.
+
+        The bytes read ahead come first.
+        """
         remaining_size = max(size - len(self._unread), 0) if size >= 0 else -1
         data = self._unread + self._raw.read(remaining_size)
         self._unread = b""

@@ -110,7 +110,7 @@ class LocatedObject(NamedTuple):
     def locate(self, path: Path) -> tuple[int, int]:
         """Return the line and column, from 1, of a field of the object.
 
-        If it is missing, use its nearest existing ancestor.
+        If the field is missing, use its nearest existing ancestor.
         """
         return self.text.locate(self.document, (*self.root, *path))
 
@@ -187,7 +187,8 @@ class JsonPositions:
     def _find_document(self, number: int) -> int:
         """Return the offset at which a document begins. Documents are numbered from 1."""
         while len(self._starts) < number:
-            self._starts.append(skip_space(self._text, _skip_value(self._text, self._starts[-1])[1]))
+            _, end = _skip_value(self._text, self._starts[-1])
+            self._starts.append(skip_space(self._text, end))
         return self._starts[number - 1]
 
     def _get_field_offsets(self, start: int) -> dict[Key, tuple[int, int]]:
@@ -204,12 +205,13 @@ def _iter_field_offsets(text: str, value_start: int) -> Iterator[tuple[Key, tupl
     """
     if text[value_start] not in "{[":
         return
+    is_object = text[value_start] == "{"
     position = skip_space(text, value_start + 1)
     index = 0
     while text[position] not in "}]":
         start = position
         key: Key = index
-        if text[value_start] == "{":
+        if is_object:
             key, position = scanstring(text, position + 1)
             position = skip_space(text, skip_space(text, position) + 1)  # after the colon
         yield key, (start, position)
@@ -240,9 +242,9 @@ def locate_field(place: Place, path: Path) -> Place:
 
 
 def _get_file_stamp(file: str) -> tuple[int, int] | None:
-    """Return the modification time and size of a file, or None if it is not a readable regular file.
+    """Return the modification time and size of a file, which change when the file is edited.
 
-    They change when the file is edited.
+    Return None if the file is not a readable regular file.
     """
     try:
         status = os.stat(file)
@@ -255,7 +257,8 @@ def _get_file_stamp(file: str) -> tuple[int, int] | None:
 def _load_text(file: str, stamp: tuple[int, int] | None, document: int) -> Text | None:
     """Return the text of a file, or None if the file is too large, gone, or no longer has the document.
 
-    ``stamp`` is part of the cache key, so that an edited file is read again.
+    ``stamp`` is None if the file is gone. Any other stamp is part of the cache key, so that an edited file is read
+    again.
     """
     if stamp is None:
         return None

@@ -62,7 +62,7 @@ _CONTAINER_TAGS = (None, "!", f"{_TAG}map", f"{_TAG}seq")
 def parse_yaml(text: str, file: str) -> Iterator[ParsedDocument]:
     """Yield the non-empty documents of a text.
 
-    Raises InputError if the text is malformed. If it contains template placeholders, the hint mentions them.
+    Raises InputError if the text is malformed. If the text contains template placeholders, the hint mentions them.
     """
     number = 0
     stream: Iterator[Event] = yaml.parse(text, Loader=LOADER)
@@ -115,7 +115,7 @@ class _DocumentBuilder:
         self.root: Json = None
 
     def build(self, stream: Iterator[Event]) -> Json:
-        """Build the value of a document from its events, up to its end event. Its start event has been read already.
+        """Build the value of a document from its events, up to its end event. The start event has been read already.
 
         Raises InputError if the document is malformed.
         """
@@ -162,7 +162,10 @@ class _DocumentBuilder:
         return value
 
     def _open_container(self, event: CollectionStartEvent, value: dict[str, Json] | list[Json]) -> None:
-        """Begin a mapping or list. Raises InputError if it is nested too deeply or has an unsupported tag."""
+        """Begin a mapping or list.
+
+        Raises InputError if the container is nested too deeply or has an unsupported tag.
+        """
         if event.tag not in _CONTAINER_TAGS:
             raise self._build_error(event, f"Kubernetes does not support the YAML tag {event.tag}")
         if len(self.open) >= MAX_DEPTH:
@@ -202,8 +205,8 @@ class _DocumentBuilder:
     def _add_value(self, event: Event, value: Json, size: int, is_merge_key: bool = False) -> None:
         """Add a complete value: as the root, or to the innermost container as an item, a key, or the value of a key.
 
-        ``size`` is the number of values in it. ``is_merge_key`` says whether it is the key ``<<``, whose value is
-        merged into the mapping. Raises InputError for infinite numbers and invalid keys.
+        ``size`` is the number of values in this value. ``is_merge_key`` says whether the value is the key ``<<``, whose
+        own value is merged into the mapping. Raises InputError for infinite numbers and invalid keys.
         """
         if isinstance(value, float) and not math.isfinite(value):
             raise self._build_error(event, f"unsupported value: {value}")
@@ -214,7 +217,7 @@ class _DocumentBuilder:
         parent.size += size
         if isinstance(parent.value, list):
             parent.value.append(value)
-        elif parent.key is None:
+        elif parent.key is None:  # the value is the key of the next field
             parent.key = _MERGE if is_merge_key else self._build_key(event, parent.value, value)
         elif parent.key is _MERGE:
             parent.merged += self._get_merged_mappings(event, value)

@@ -136,12 +136,16 @@ class EditableText:
         """
         if index + 1 < len(mapping.value):
             return self._build_removal_up_to_next_field(mapping, index)
+        # The last field is removed together with the comma before it. It is never the only field.
         _previous_key, previous_value = mapping.value[index - 1]
         _key, value = mapping.value[index]
         return self._build_range_removal(previous_value.end_mark.index, value.end_mark.index)
 
     def _build_range_removal(self, start: int, end: int) -> TextEdit:
-        """Build the edit that removes the text between two offsets. Raises NotEditableError if it has a comment."""
+        """Build the edit that removes the text between two offsets.
+
+        Raises NotEditableError if the text has a comment.
+        """
         if "#" in self.text[start:end]:
             raise NotEditableError("a comment would be removed with it")
         return TextEdit(start, end, "")

@@ -55,7 +55,7 @@ class YamlPositions:
         """
         if number not in self._positions:
             # If the document does not parse by itself, the whole text is parsed
-            self._positions |= self._locate_document(number) or _parse_positions(self._text, 0)
+            self._positions |= self._locate_document(number) or _parse_positions(self._text, line=0)
         position = self._positions[number]
         for step in path:
             if step not in position.inside:
@@ -77,7 +77,10 @@ class YamlPositions:
 
     @cached_property
     def _document_ranges(self) -> list[tuple[int, int]]:
-        """The start and end of each document. It is [] if the text has line breaks that only YAML recognizes."""
+        """The start and end of each document.
+
+        The list is empty if the text has line breaks that only YAML recognizes.
+        """
         if _OTHER_BREAK.search(self._text):
             return []
         starts = [match.start() for match in _DOCUMENT_MARKER.finditer(self._text)]
@@ -108,11 +111,12 @@ def _is_merge_key(event: Event) -> bool:
 def _get_mapping_key(event: Event) -> str:
     """Return the text of a mapping's key, given the key's event.
 
-    Return "" for an event that is no scalar, such as an alias.
+    Return "" for an event that is not a scalar, such as an alias.
     """
     if type(event) is not ScalarEvent:
         return ""
-    return format_key(resolve_scalar(event.value)) if event.implicit[0] else str(event.value)
+    is_plain, _is_quoted = event.implicit
+    return format_key(resolve_scalar(event.value)) if is_plain else str(event.value)
 
 
 class _OpenContainer:

@@ -196,25 +196,31 @@ def read_scheduler_setup(server: Server) -> SchedulerSetup:
     pod_spec = pods[0].spec if pods else None
     flags = _parse_scheduler_flags(pod_spec) if pod_spec else {}
 
-    detected = _detect_configuration(server, pod_spec, flags.get("config", ""))
-    if detected.problem:
-        warnings += (
-            f"{detected.problem}, so kube-scheduler's default configuration is replayed unless --config is given",
-        )
-    elif flags.get("config") and detected.document is None:
-        hint = "pass a copy of it with --config"
-        warnings += (f"kube-scheduler runs with --config={flags['config']}, which cannot be read from here: {hint}",)
+    detected = _detect_configuration(server, pod_spec, path=flags.get("config", ""))
+    warnings += tuple(_iter_configuration_warnings(detected, path=flags.get("config", "")))
 
     return SchedulerSetup(
-        version,
-        server_version,
-        detected.document,
+        version=version,
+        server_version=server_version,
+        configuration=detected.document,
         configured_by=detected.config_map,
         feature_gates=dict(_iter_feature_gates(flags.get("feature-gates", ""))),
         leader=(lease.spec.holder_identity or "") if lease else "",
         instances=tuple(map(_build_scheduler_instance, pods[:MAX_INSTANCES])),
         warnings=warnings,
     )
+
+
+def _iter_configuration_warnings(detected: _FoundConfiguration, path: str) -> Iterator[str]:
+    """Yield a warning if the scheduler's configuration is unusable, or if none was found for the path of --config.
+
+    The path is "" if the scheduler runs without --config or its flags are not visible.
+    """
+    if detected.problem:
+        yield f"{detected.problem}, so kube-scheduler's default configuration is replayed unless --config is given"
+    elif path and detected.document is None:
+        hint = "pass a copy of it with --config"
+        yield f"kube-scheduler runs with --config={path}, which cannot be read from here: {hint}"
 
 
 def _detect_configuration(server: Server, pod_spec: _Spec | None, path: str) -> _FoundConfiguration:
@@ -235,7 +241,7 @@ def _detect_configuration(server: Server, pod_spec: _Spec | None, path: str) -> 
             problem = str(error) if error.where else f"{where}: {error}"
             return _FoundConfiguration(config_map=where, problem=problem)
         if document:
-            return _FoundConfiguration(document, where)
+            return _FoundConfiguration(document, config_map=where)
     return _FoundConfiguration()
 
 

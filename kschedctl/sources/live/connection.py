@@ -76,7 +76,7 @@ def connect(access: Access) -> Connection:
     request_seconds = REQUEST_SECONDS
     list_seconds = LIST_SECONDS
     if access.request_timeout:
-        timeout = parse_timeout(access.request_timeout) or float("inf")
+        timeout = parse_timeout(access.request_timeout) or float("inf")  # 0 means no limit
         request_seconds = timeout
         list_seconds = timeout
 
@@ -157,7 +157,7 @@ class _Account(NamedTuple):
 def _load_service_account(configuration: Configuration) -> _Account:
     """Load the server and credentials of the pod's service account into the configuration.
 
-    Raises ClusterError if they cannot be read.
+    Raises ClusterError if the service account cannot be read.
     """
     config = import_module("kubernetes.config")
     try:
@@ -345,7 +345,8 @@ class Credentials:
     def build_headers(self) -> urllib3.HTTPHeaderDict:
         """Build the headers of the next request, with the credentials and the impersonated user.
 
-        An expired token is renewed first. Raises ClusterError if there are no credentials or they cannot be sent.
+        An expired token is renewed first. Raises ClusterError if there are no credentials, or if the credentials cannot
+        be sent.
         """
         headers = urllib3.HTTPHeaderDict({"User-Agent": "kschedctl"})
         with self._lock, self._convert_client_errors():

@@ -6,7 +6,7 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from queue import Empty, Queue
 
@@ -67,8 +67,8 @@ class Follower:
     def iter_clusters(self) -> Iterator[Cluster]:
         """Yield the cluster as it was read, and again after each burst of changes.
 
-        After ``every`` seconds without changes, it is yielded as well. Raises ClusterError if the cluster can no longer
-        be read.
+        The cluster is also yielded after ``every`` seconds without changes. Raises ClusterError if the cluster can no
+        longer be read.
         """
         yield self.reading.build_cluster()
         for kind, listing in self.reading.listings.items():
@@ -116,27 +116,15 @@ class Follower:
         """
         listings = dict(self.reading.listings)
         for kind in dict.fromkeys(update.kind for update in updates):
-            listing = listings[kind]
-            events = list[WatchEvent]()
-            for news in (update.news for update in updates if update.kind == kind):
-                if isinstance(news, ClusterError):
-                    raise news
-                if isinstance(news, Listing):
-                    listing = news
-                    events = []
-                else:
-                    events.append(news)
-            if events:
-                changes = {event.key: event.object for event in events if event.key is not None}
-                listing = apply_changes(listing, changes, events[-1].resource_version)
-            listings[kind] = listing
+            news_of_kind = [update.news for update in updates if update.kind == kind]
+            listings[kind] = _apply_news(listings[kind], news_of_kind)
         self.reading = replace(self.reading, listings=listings, changed={})
 
     def _watch_kind(self, kind: str, listing: Listing) -> None:
         """Watch a kind and queue its updates until ``stopped`` is set or an error ends the watch.
 
-        A watch that breaks off is resumed, at most MAX_FAILURES times without an event. If its version is too old or it
-        is denied, the kind is listed again.
+        A watch that breaks off is resumed, at most MAX_FAILURES times without an event. If the server denies the watch
+        or no longer knows its version, the kind is listed again.
         """
         failures = 0  # since the last event
         while not self.stopped.is_set():
@@ -144,6 +132,7 @@ class Follower:
                 for event in watch_changes(self.server, kind, listing, seconds=WATCH_SECONDS):
                     failures = 0
                     version = event.resource_version or listing.resource_version
+                    # Only the version is needed to resume the watch
                     listing = listing._replace(objects=ObjectTuple(), resource_version=version)
                     if event.key is not None:
                         self.updates.put(Update(kind, event))
@@ -197,3 +186,23 @@ class Follower:
             return None
         self.updates.put(Update(kind, fresh))
         return fresh._replace(objects=ObjectTuple())
+
+
+def _apply_news(listing: Listing, news: Iterable[WatchEvent | Listing | ClusterError]) -> Listing:
+    """Return the listing of a kind after the kind's updates. A new list takes the place of everything before.
+
+    Raises ClusterError if one of the updates is an error.
+    """
+    events = list[WatchEvent]()
+    for item in news:
+        if isinstance(item, ClusterError):
+            raise item
+        if isinstance(item, Listing):
+            listing = item
+            events = []
+        else:
+            events.append(item)
+    if not events:
+        return listing
+    changes = {event.key: event.object for event in events if event.key is not None}
+    return apply_changes(listing, changes, events[-1].resource_version)

@@ -121,9 +121,9 @@ class Server:
     ) -> T:
         """Send a GET request and return the decoded body.
 
-        The request ends by ``end`` or within ``seconds``, whichever is earlier. It is retried after a temporary error,
-        and if ``decode`` raises ValueError or RecursionError. Raises RefusedError if the server denies the request, and
-        ClusterError if the request fails otherwise.
+        The request ends by ``end`` or within ``seconds``, whichever is earlier. The request is retried after a
+        temporary error, and if ``decode`` raises ValueError or RecursionError. Raises RefusedError if the server denies
+        the request, and ClusterError if the request fails otherwise.
         """
         own_end = Deadline.after(self.seconds)
         end = min(end, own_end) if end else own_end
@@ -141,7 +141,7 @@ class Server:
     def iter_lines(
         self, path: str, query: Mapping[str, str], seconds: float, idle: float | None = None
     ) -> Iterator[bytes]:
-        """Yield the lines of a streamed response until ``seconds`` have passed or the server ends it.
+        """Yield the lines of a streamed response until ``seconds`` have passed or the server ends the response.
 
         Raises BrokenOffError if the connection fails temporarily or is lost, or if no data arrives for ``idle`` seconds
         (by default, any pause is allowed). Raises RefusedError or ClusterError if the server rejects the request or

@@ -414,7 +414,7 @@ def _parse_api_version(path: str) -> str:
 
 
 def _decode_page(kind: str, body: bytes) -> Page:
-    """Decode the body of a page. Its items are None if they do not fit the struct without a conversion.
+    """Decode the body of a page. The items are None if they fit the struct only after a conversion.
 
     Raises ValueError or RecursionError if the body is not a list of the kind.
     """
@@ -443,9 +443,10 @@ def _decode_items(page: Page, item: type[Struct]) -> Sequence[Any]:
 
 
 def decode_object(kind: str, body: bytes, listing: Listing, where: str) -> Struct:
-    """Decode one object in the API version of ``listing``. Nulls count as absent if they do not fit.
+    """Decode one object in the API version of ``listing``. Nulls that do not fit their fields count as absent.
 
-    Raises LeftOutError if it has unknown fields in a newer version, and ClusterError if its shape is unexpected.
+    Raises LeftOutError if an object in a newer version has unknown fields, and ClusterError if the object cannot be
+    decoded.
     """
     with _convert_decoding_errors(f"a {kind}", where):
         if is_unknown_newer_version(kind, listing.version):

@@ -136,7 +136,7 @@ def _build_ssl_context(cluster: JsonObject, user: JsonObject) -> ssl.SSLContext:
 
 @contextmanager
 def _open_pipe_path(data: bytes) -> Iterator[str]:
-    """Yield a path from which the data can be read once. It is a pipe, so that keys are never written to disk."""
+    """Yield the path of a pipe from which the data can be read once, so that keys are never written to disk."""
     reader, writer = os.pipe()
     try:
         with open(writer, "wb") as file:  # a certificate is smaller than a pipe holds

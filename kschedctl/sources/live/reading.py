@@ -434,7 +434,8 @@ def _synchronize_lists(
     A cached list is read again if the server no longer knows its version. A warning names the kinds that cannot be
     watched.
     """
-    if len({listing.resource_version for listing in listings.values()}) <= 1 and not cached_lists:
+    have_same_version = len({listing.resource_version for listing in listings.values()}) <= 1
+    if have_same_version and not cached_lists:
         return _SynchronizedLists(dict(listings), changed={})
     futures = {}
     for kind, listing in listings.items():

@@ -175,9 +175,11 @@ class MetricsReading:
     @property
     def version(self) -> str:
         """The version of kube-scheduler, such as 1.36.2, or "" if it is unknown."""
-        for (git_version,) in self.numbers.get(BUILD, {}):
-            return git_version.removeprefix("v")
-        return ""
+        labels = next(iter(self.numbers.get(BUILD, {})), None)
+        if labels is None:
+            return ""
+        (git_version,) = labels
+        return git_version.removeprefix("v")
 
     def get_total(self, metric: str) -> float | None:
         """Return the sum of a counter or gauge over all labels, or None if it is unknown."""

@@ -74,8 +74,9 @@ def compute_metrics_since_start(exposition: Exposition) -> MetricsReading:
 def compute_metrics_between(old: Exposition, new: Exposition, seconds: float | None = None) -> MetricsReading:
     """Compute the metrics between two readings.
 
-    If their times are unknown, they are ``seconds`` apart. If the scheduler restarted in between, return its metrics
-    since the restart, as PromQL treats decreasing counters. Raises InputError if the readings are in the wrong order.
+    ``seconds`` is the time between the readings, which counts only if the time of a reading is unknown. If the
+    scheduler restarted in between, return its metrics since the restart, as PromQL treats decreasing counters. Raises
+    InputError if the readings are in the wrong order.
     """
     if _detect_scheduler_restart(old, new):
         return _build_metrics_reading(new, new.samples, Period.BETWEEN, seconds=None, restarted=True)
@@ -267,7 +268,7 @@ def _iter_catalogue_lines(body: bytes, source: str) -> Iterator[tuple[int, str]]
 def _parse_sample(line: str, where: str) -> tuple[str, tuple[tuple[str, str], ...], float]:
     """Parse a line into the sample's name, its labels sorted by name, and its value.
 
-    Raises InputError if it is malformed.
+    Raises InputError if the line is malformed.
     """
     from prometheus_client.parser import text_string_to_metric_families  # noqa: PLC0415 - for metrics alone
 
@@ -307,7 +308,7 @@ def _read_exposition(place: str, access: MetricsAccess) -> Exposition:
     """Read the text of /metrics from a file or URL, and parse it.
 
     Raises InputError if the text is malformed or larger than MAX_BYTES. Raises ClusterError if the URL cannot be read,
-    and UsageError if an option does not fit it.
+    and UsageError if an option does not fit the URL.
     """
     if not _is_url(place):
         with open_file(place) as file:
@@ -335,7 +336,7 @@ def compute_reading_since_start(exposition: Exposition) -> MetricsReading:
 
 
 def require_scheduler_metrics(reading: MetricsReading) -> MetricsReading:
-    """Return the reading unchanged. Raises InputError if it has no metrics of kube-scheduler."""
+    """Return the reading unchanged. Raises InputError if the reading has no metrics of kube-scheduler."""
     if reading.is_empty:
         hint = "pass what kube-scheduler serves at /metrics"
         raise InputError(NO_SCHEDULER_METRIC, where=reading.source, hint=hint)

@@ -81,7 +81,8 @@ def find_lowest_bucket_limit(q: float, buckets: Iterable[Bucket]) -> float | Non
 def find_finite_buckets(buckets: Iterable[Bucket]) -> list[Bucket]:
     """Return the finite buckets by ascending bound, up to the first one that contains all observations.
 
-    Buckets with equal bounds are merged. Counts that are lower than those of a smaller bound are raised to them.
+    Buckets with equal bounds are merged. A count that is lower than the count of a smaller bound is raised to that
+    count.
     """
     merged = _make_counts_ascending(_merge_buckets_with_equal_bounds(buckets))
     all_observations = merged[-1].observations if merged else 0.0

@@ -66,8 +66,8 @@ class _Response(msgspec.Struct, frozen=True, rename="camel"):
 def read_prometheus(access: MetricsAccess, url: str, window: int, matchers: str = "") -> MetricsReading:
     """Read kube-scheduler's metrics of the last ``window`` seconds, added up over all schedulers.
 
-    ``matchers`` are label matchers such as ``job="kube-scheduler"``. Without them, metrics that all components have are
-    left out. Raises ClusterError if a query fails, or if all queries together take more than ALL_SECONDS. Raises
+    ``matchers`` are label matchers such as ``job="kube-scheduler"``. Without matchers, metrics that all components have
+    are left out. Raises ClusterError if a query fails, or if all queries together take more than ALL_SECONDS. Raises
     UsageError if the URL or the matchers are invalid, and InputError if Prometheus has no metric of kube-scheduler.
     """
     _validate_url_and_matchers(url, matchers)
@@ -87,7 +87,7 @@ def read_prometheus(access: MetricsAccess, url: str, window: int, matchers: str 
             else:
                 numbers[metric.key], unusable_count = _read_values_by_labels(metric, samples)
             unusable += unusable_count
-            if samples:
+            if samples:  # the first name with samples is the one that this version uses
                 break
 
     histograms = {key: value for key, value in histograms.items() if value}

@@ -266,7 +266,7 @@ def test_tainted_domain_that_counts_as_empty_is_named() -> None:
     nodes = [*NODES[:4], build_node("c1", "c", taints=[{"key": "sick", "effect": "NoSchedule"}])]
     found = audit_topology(*build_pods("web", "a1", "a2", "b1", "b2", **build_spread("web")), nodes=nodes)
     (skewed,) = (each for each in found.findings if each.rule == "audit-topology-skew")
-    why = "c has 0 and counts despite taint sick:NoSchedule of c1, because nodeTaintsPolicy is Ignore"
+    why = "nodeTaintsPolicy: Ignore makes c count despite node c1's taint sick:NoSchedule"
     assert skewed.message.endswith(why)
     assert skewed.fix == "Set nodeTaintsPolicy: Honor in the constraint; until then, a restart leaves pods Pending"
     (told_promise,) = found.promises

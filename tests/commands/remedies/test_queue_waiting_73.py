@@ -55,7 +55,7 @@ def test_added_nodes_suffice_for_the_pods_ahead() -> None:
     The second one needs two nodes.
     """
     fix = explain_waiting_pod("pend/cpu-prio-6bbc4d9bc5-t5hcp").remedies[0]
-    assert fix.summary.startswith("Add 2 nodes like general-a1 (pool general): pod ")
+    assert fix.summary.startswith("Add 2 nodes like general-a1 (pool general); one of the new nodes goes to pod ")
     assert "pend/cpu-prio-6bbc4d9bc5-rlr8n" in fix.summary
     assert fix.holds is True
     assert fix.rivals == ()

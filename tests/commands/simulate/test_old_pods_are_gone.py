@@ -8,7 +8,7 @@ from small import Json, build_node, build_replica, build_workload
 from kschedctl import Cluster
 from kschedctl.commands.consolidate import consolidate
 from kschedctl.commands.make_room import make_room_for_manifests
-from kschedctl.commands.remedies import manifest_remedies
+from kschedctl.commands.remedies import find_manifest_remedies
 from kschedctl.commands.simulate import simulate
 from kschedctl.commands.size import size
 
@@ -33,7 +33,7 @@ def test_only_replaced_pods_leave_their_room(name: str) -> None:
     replaces = name == "web"
     assert simulate(cluster, [manifest]).good is replaces
 
-    fixes = manifest_remedies(cluster, [manifest])
+    fixes = find_manifest_remedies(cluster, [manifest])
     assert (fixes.waiting == 0) is replaces
     room = make_room_for_manifests(cluster, [manifest])
     assert room.fits is replaces

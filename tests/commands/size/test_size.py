@@ -197,8 +197,8 @@ def test_bound_for_more_pods_than_the_set_takes_says_so() -> None:
     """The set leaves out a pod that fits nowhere and one that would fit, and costs less than the bound for all 9."""
     never = (HomelessPods(("d/huge",), "Insufficient cpu"), HomelessPods(("d/late",), "not yet"))
     report = NodeSizing(10, 49, 4.56, bound=4.58, bound_pods=9, never=never)
-    unplaced = "2 pods get no node, 1 of which fits on no empty node"
-    bound = "By their requests alone, the other 9 pods need at least $4.58 an hour"
+    unplaced = "2 pods get no node, and 1 of them does not fit even on an empty node"
+    bound = "By their requests alone, the 9 pods that fit on an empty node need at least $4.58 an hour"
     assert f"49 nodes for $4.56 an hour can run 8 of 10 pods; {unplaced}. {bound}" in str(report)
     whole = NodeSizing(10, 50, 4.6, bound=4.58, bound_pods=9, never=never[:1])
     assert "50 nodes for $4.6 an hour can run 9 of 10 pods; their requests alone need at least $4.58" in str(whole)

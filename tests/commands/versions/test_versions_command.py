@@ -38,7 +38,7 @@ def test_output_fits_the_width_and_keeps_names_whole(run: Run, monkeypatch: pyte
     assert max(map(len, lines)) <= columns
     assert any(line.split()[:2] == ["1.34.2", "TaintToleration"] for line in lines)
     assert re.search(
-        r"DRAConsumableCapacity (1.33: )?absent from 1.34: alpha, off by default (1.36: )?beta, on by default",
+        r"DRAConsumableCapacity (1.33: )?absent (from )?1.34: alpha, off by default (1.36: )?beta, on by default",
         " ".join(" ".join(lines).split()),
     )
 

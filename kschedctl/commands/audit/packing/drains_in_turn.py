@@ -31,7 +31,7 @@ from kschedctl.scheduler.engine.cycle import Cycle, PreFilterOutcome, run_pre_fi
 from kschedctl.scheduler.engine.diagnosis import build_fit_error, format_pre_filter_rejection
 from kschedctl.scheduler.engine.profile import FrameworkLike
 from kschedctl.scheduler.engine.reserve import uses_claims
-from kschedctl.scheduler.framework import PluginError, Reads, does_cordon_affect_only_its_node, get_reads
+from kschedctl.scheduler.framework import PluginError, Reads, does_cordon_affect_only_its_node, get_answer_dependency
 from kschedctl.scheduler.framework.dependencies import Dependency
 from kschedctl.scheduler.registry.in_tree import IN_TREE
 from kschedctl.scheduler.scheduler import Scheduler
@@ -201,13 +201,13 @@ def _is_rejected_for_good(cycle: Cycle) -> bool:
 
     # Nodes that a PreFilter left out could come back if the PreFilter looks at more than nodes.
     for name in pre_filter.narrowed_by:
-        if get_reads(plugins[name], pre_filter.results.get(name)) is not Reads.NODES:
+        if get_answer_dependency(plugins[name], pre_filter.results.get(name)) is not Reads.NODES:
             return False
 
     # Only rejections by filters that look at all pods can go away.
     may_accept = cycle.considered.copy()
     for name, verdict in cycle.filter.verdicts.items():
-        if name in plugins and get_reads(plugins[name], pre_filter.results.get(name)) is not Reads.PODS:
+        if name in plugins and get_answer_dependency(plugins[name], pre_filter.results.get(name)) is not Reads.PODS:
             may_accept &= ~verdict.rejected
     return not may_accept.any()
 
@@ -219,7 +219,7 @@ def is_pre_filter_rejection_lasting(outcome: PreFilterOutcome, framework: Framew
     """
     for plugin in framework.plugins_at("preFilter"):
         if plugin.name == outcome.plugin:
-            return get_reads(plugin, outcome.results.get(plugin.name)) is Reads.NODES
+            return get_answer_dependency(plugin, outcome.results.get(plugin.name)) is Reads.NODES
     return False
 
 

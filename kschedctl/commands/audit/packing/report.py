@@ -9,7 +9,7 @@ from kschedctl.reports.columns import Column
 from kschedctl.reports.document import Document
 from kschedctl.reports.placements import NO_POOL
 from kschedctl.reports.section import Section
-from kschedctl.text.counts import agreeing, first_few
+from kschedctl.text.counts import agreeing, join_first_few
 
 
 class ResourceRoom(Document, frozen=True):
@@ -135,10 +135,11 @@ def describe_condition(unreplayed_workloads: Sequence[str]) -> str:
     """Return the condition that the answer depends on, as a clause that follows the answer, or "".
 
     >>> describe_condition(("PodGroup ml/small",))
-    ', unless PodGroup ml/small, which was not simulated, needs the capacity'
+    ', unless PodGroup ml/small needs the capacity (kube-scheduler ignores it)'
     """
     if not unreplayed_workloads:
         return ""
-    were = agreeing(len(unreplayed_workloads), "was", "were")
     need = agreeing(len(unreplayed_workloads), "needs", "need")
-    return f", unless {first_few(unreplayed_workloads)}, which {were} not simulated, {need} the capacity"
+    them = agreeing(len(unreplayed_workloads), "it", "them")
+    names = join_first_few(unreplayed_workloads)
+    return f", unless {names} {need} the capacity (kube-scheduler ignores {them})"

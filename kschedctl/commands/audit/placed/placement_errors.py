@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -138,6 +139,7 @@ class _NodePod(NamedTuple):
     requests: int
     at: str
     nanoseconds: int | None
+    """The same time in nanoseconds since the epoch; None if it is unknown."""
 
 
 def iter_overcommitted_nodes(view: Fork) -> Iterator[OvercommittedNode]:
@@ -162,14 +164,14 @@ def _build_overcommitted_node(view: Fork, row: Row, column: int, resource: str) 
     """
     pods = [pod for pod in _iter_pods_on_node(view, row, column) if pod.requests]
     allocatable = int(view.allocatable[row, column])
-    if all(pod.nanoseconds is not None for pod in pods):
-        ordered = sorted(pods, key=lambda pod: pod.nanoseconds or 0)  # `or 0` is for the type checker only
+    ordered = _sort_by_arrival(pods)
+    if ordered is not None:
         cumulative_requests = np.cumsum([pod.requests for pod in ordered])
         first_beyond = int(np.argmax(cumulative_requests > allocatable))  # the first index where this is true
         gap = _compute_gap_before_excess(ordered, first_beyond)
     else:
         ordered = sorted(pods, key=lambda pod: pod.requests)
-        first_beyond = len(ordered)  # unknown
+        first_beyond = len(ordered)  # no pod is marked
         gap = None
     return OvercommittedNode(
         node=view.nodes.names[row],
@@ -181,6 +183,14 @@ def _build_overcommitted_node(view: Fork, row: Row, column: int, resource: str) 
         gap=gap,
         deferred_resizes=find_deferred_resizes(resource, row, view),
     )
+
+
+def _sort_by_arrival(pods: Sequence[_NodePod]) -> list[_NodePod] | None:
+    """Return the pods in order of arrival, or None if the arrival time of a pod is unknown."""
+    pods_with_time = [(pod.nanoseconds, pod) for pod in pods if pod.nanoseconds is not None]
+    if len(pods_with_time) < len(pods):
+        return None
+    return [pod for _, pod in sorted(pods_with_time, key=itemgetter(0))]
 
 
 def _iter_pods_on_node(view: Fork, row: Row, column: int) -> Iterator[_NodePod]:

@@ -269,7 +269,7 @@ def _explain_unusable_domain(
     emptiest = find_emptiest_domain(domain_counts, info, view, comparison_operators=False, fewest=constraint.least_pods)
     if emptiest is None or not emptiest.policy:
         return constraint
-    reason = emptiest.describe(constraint.least_pods)
+    reason = emptiest.explain_policy()
     return replace(constraint, least=emptiest.domain, least_why=reason, least_policy=emptiest.policy)
 
 

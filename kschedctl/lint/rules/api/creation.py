@@ -369,17 +369,19 @@ def _build_version_problem(subject: Subject, message: str, minor: int, successor
     ``minor`` is the linted Kubernetes version. If it serves no other API version, there is no advice. A version that is
     off by default is only advised, not offered as an automatic replacement.
     """
-    served_versions = {
+    lasting_versions = {
         version.name: version
-        for version in list_expiring_versions(subject.kind)
-        if version.exists_in(minor) and not version.describe_lifecycle(minor)
+        for version in list_expiring_versions(subject.kind)  # oldest first
+        if version.exists_in(minor) and not version.is_deprecated_in(minor)
     }
-    if (successor, subject.kind) in LIFECYCLES and successor not in served_versions:
-        successor = ""
-    name = successor or next(reversed(served_versions), "")
+    # A successor without a lifecycle is served by every Kubernetes version
+    is_always_served = (successor, subject.kind) not in LIFECYCLES
+    can_use_successor = bool(successor) and (is_always_served or successor in lasting_versions)
+    newest_version = list(lasting_versions)[-1] if lasting_versions else ""
+    name = successor if can_use_successor else newest_version
     if not name:
         return subject.build_problem(("apiVersion",), message)
-    if name in served_versions and not served_versions[name].is_served_by_default:
+    if name in lasting_versions and not lasting_versions[name].is_served_by_default:
         return subject.build_problem(("apiVersion",), message, f"Write apiVersion: {name}, which is off by default")
     return subject.build_problem(("apiVersion",), message, f"Write apiVersion: {name}", replacement=name)
 

@@ -139,7 +139,7 @@ CA_GROUP_UNUSABLE = Rule(
 def _iter_priority_config_maps(context: LintContext) -> Iterator[tuple[Subject, ConfigMap]]:
     """Yield the ConfigMaps of the priority expander.
 
-    They come from the manifests, or from the cluster if the cluster itself is linted.
+    The ConfigMaps are those of the manifests, or those of the cluster if the cluster itself is linted.
     """
     for subject in context.subjects:
         if subject.kind == "ConfigMap" and subject.name == PRIORITY_MAP:

@@ -283,6 +283,7 @@ def find_limits_below_one_node(context: LintContext) -> Iterator[Problem]:
             amount = _parse_positive_quantity(limit)
             if name not in SMALLEST_NODE or amount is None:
                 continue
+            # Without a label for the size of this resource, the requirements set no minimum.
             label, unit = _SIZE_LABELS.get(name, ("", 0))
             sizes = conditions.by_key.get(label, AllowedValues())
             smallest_by_requirements = parse_quantity(str(unit * _find_smallest_allowed_value(sizes)))
@@ -357,8 +358,8 @@ KP_SHADOWED = Rule(
 def _does_pool_cover(heavier_pool: WrittenNodePool, pool: WrittenNodePool) -> bool:
     """Return whether the heavier pool can launch a node for every pod for which the other pool can launch one.
 
-    It must have no limits, the same node class, no additional taints or requirements, and all labels of the other pool.
-    It must also have a requirement for each custom label for which the other pool has one.
+    The heavier pool must have no limits, the same node class, no additional taints or requirements, and all labels of
+    the other pool. It must also have a requirement for each custom label for which the other pool has one.
     """
     spec, heavier_spec = pool.spec.template.spec, heavier_pool.spec.template.spec
     if heavier_pool.spec.limits is not None or spec.node_class_ref != heavier_spec.node_class_ref:

@@ -145,8 +145,8 @@ def _allows_all_replicas(max_unavailable: object, workloads: Sequence[Workload])
     return count > 1 and max_unavailable >= count
 
 
-def find_budgets_blocked_by_unhealthy_pods(context: LintContext) -> Iterator[Problem]:
-    """Find budgets whose unhealthyPodEvictionPolicy is unset or is not AlwaysAllow."""
+def find_budgets_without_always_allow(context: LintContext) -> Iterator[Problem]:
+    """Find budgets whose unhealthyPodEvictionPolicy is not AlwaysAllow, so that unready pods may block a drain."""
     for subject, budget, _ in context.iter_disruption_budgets():
         if budget.spec.unhealthy_pod_eviction_policy != "AlwaysAllow":
             yield subject.build_problem(("spec",), "pods that are not ready may block a drain forever")
@@ -155,7 +155,7 @@ def find_budgets_blocked_by_unhealthy_pods(context: LintContext) -> Iterator[Pro
 PDB_UNHEALTHY_POLICY = Rule(
     "pdb-unhealthy-policy",
     NOTE,
-    find_budgets_blocked_by_unhealthy_pods,
+    find_budgets_without_always_allow,
     summary="PodDisruptionBudget without unhealthyPodEvictionPolicy: AlwaysAllow",
     why="By default, pods that are not ready may not be evicted while fewer pods are healthy than the "
     "PodDisruptionBudget requires, so a crash-looping workload blocks drains.",

@@ -169,12 +169,14 @@ def _find_pod_annotation_flaw(
 
     Returns None if it has an effect or is not known, or if the pods also have its replacement.
     """
-    new_name, field = _RENAMED.get(key, ""), _REPLACED_BY_FIELD.get(key, "")
-    if new_name in pod_annotations or workload.written_spec.get(field):
+    new_name, field = _RENAMED.get(key), _REPLACED_BY_FIELD.get(key)
+    has_new_annotation = new_name is not None and new_name in pod_annotations
+    sets_field = field is not None and bool(workload.written_spec.get(field))
+    if has_new_annotation or sets_field:
         return None
-    if new_name:
+    if new_name is not None:
         return _Flaw(f"{key} is no longer read: Karpenter's v1beta1 renamed it", f"Write {new_name}", new_name)
-    if field:
+    if field is not None:
         return _Flaw(f"{key} is no longer read: {field} replaced it", f"Set {field} in the pod's spec")
     if key not in _POD_ANNOTATIONS:
         similar_name = find_similar_name(key, _POD_ANNOTATIONS)

@@ -65,7 +65,7 @@ def find_anti_affinity_across_nodes(context: LintContext) -> Iterator[Problem]:
             # Within one node, preemption can evict the pods
             if term.key == HOSTNAME:
                 continue
-            occupied = _find_nodes_with_matched_lower_priority_pods(context, term, priority)
+            occupied = _find_nodes_in_domains_of_lower_priority_pods(context, term, priority)
             if not occupied[eligible].all():
                 continue
             if facts.find_nodes_rejected_by(workload, InterPodAffinity)[eligible].all():
@@ -90,7 +90,7 @@ PC_CROSS_NODE_PREEMPTION = Rule(
 )
 
 
-def _find_nodes_with_matched_lower_priority_pods(context: LintContext, term: RequiredTerm, priority: int) -> Bools:
+def _find_nodes_in_domains_of_lower_priority_pods(context: LintContext, term: RequiredTerm, priority: int) -> Bools:
     """Return a mask (N,) of the nodes in domains with a bound pod of lower priority that the term matches."""
     view = context.facts.view
     is_lower_match = _match_pod_infos(context, term) & (view.pods.priority < priority)

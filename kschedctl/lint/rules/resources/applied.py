@@ -96,7 +96,7 @@ class _AdmissionReplay:
         """Number of existing pods that use as much of the quotas as a new pod of the workload does."""
 
     def release_replaced_pods(self, workload: Workload) -> None:
-        """Release the existing pods that applying the manifest removes from their quotas, and count the other pods.
+        """Release the quota of the pods that applying the manifest removes, and record in `kept_pods` how many stay.
 
         A rollout replaces pods that use other amounts than new pods. A lower number of replicas removes surplus pods.
         A pod that is replaced by one with the same usage counts as kept, because the quotas do not change.
@@ -116,13 +116,14 @@ class _AdmissionReplay:
         for template in pods.list_distinct_templates():
             template_pods = pods.select(partial(operator.is_, template))
             request = self._build_quota_request(to_builtins(template_pods[0]), namespace)
-            removed_count = len(template_pods)
+            kept_of_template = 0
             if _compute_quota_usage_by_class(request) == new_usage:
-                max_kept = len(template_pods)
+                kept_of_template = len(template_pods)
                 if workload.replicas is not None:
-                    max_kept = max(workload.lowest_replicas - kept_count, 0)
-                removed_count = max(len(template_pods) - max_kept, 0)
-                kept_count += len(template_pods) - removed_count
+                    still_wanted = max(workload.lowest_replicas - kept_count, 0)
+                    kept_of_template = min(kept_of_template, still_wanted)
+            kept_count += kept_of_template
+            removed_count = len(template_pods) - kept_of_template
             self.remaining_quotas[namespace] = resource_quota.charge_quotas(request, -removed_count)
         self.kept_pods[workload] = kept_count
 

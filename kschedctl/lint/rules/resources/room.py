@@ -206,7 +206,9 @@ RQ_FRAGMENTED = Rule(
 
 
 def find_daemon_sets_without_room(context: LintContext) -> Iterator[Problem]:
-    """Find DaemonSets that fit on some of their nodes only if they preempt other pods.
+    """Find DaemonSets that have no room on some of their nodes unless they preempt other pods.
+
+    Whether preemption would make room is not checked.
 
     If the DaemonSet was read from the cluster, nodes that already run one of its pods are skipped. If the DaemonSet
     comes from a manifest, such nodes are checked as well, because the manifest may change the requests of the running
@@ -432,8 +434,8 @@ def _can_count_running_pods(facts: ClusterFacts, workload: Workload) -> bool:
 def _fits_without_replay(facts: ClusterFacts, workload: Workload, count: int) -> bool:
     """Return whether ``count`` more pods certainly fit, so that no replay is needed.
 
-    They do if only their requests restrict them, enough is free on the eligible nodes, and no room is reserved for
-    nominated pods.
+    The pods certainly fit if only their requests restrict them, enough is free on the eligible nodes, and no room is
+    reserved for nominated pods.
     """
     spec = workload.spec
     nominated_rows, _nominated_pods = facts.view.nominations

@@ -410,7 +410,7 @@ def _may_domains_lack_room(context: LintContext, spreads: list[HardSpread], repl
         return True
     if len(spreads) > 1 and _may_constraints_conflict(context, spreads, replicas):
         return True
-    capacities = context.facts.count_pods_without_movable_pods(workload)
+    capacities = context.facts.count_fitting_pods_beside_fixed_pods(workload)
     return any(_count_replicas_with_room(context, spread, capacities, replicas) < replicas for spread in spreads)
 
 

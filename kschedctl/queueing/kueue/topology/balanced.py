@@ -86,7 +86,8 @@ def _find_best_sibling_domains(
 
     best: _Candidate | None = None
     for siblings in groups:
-        candidate = _evaluate_siblings(capacities, siblings, request, gates, best.threshold if best else 0)
+        best_threshold = best.threshold if best else 0
+        candidate = _evaluate_siblings(capacities, siblings, request, gates, best_threshold)
         if candidate is None or candidate.threshold <= 0:
             continue
         if best is None or (candidate.threshold, -candidate.number) > (best.threshold, -best.number):
@@ -115,32 +116,46 @@ def _evaluate_siblings(
     if greedy is None:
         return None
 
-    # The threshold is an equal share of the slices, limited by the domains with the least room among them
-    room = capacities.at_level(lower_level)
+    thresholds = _compute_thresholds(capacities.at_level(lower_level), greedy, request)
+    if thresholds.without_leader < best_threshold:
+        return None
+
+    # If the pods do not fit, a lower threshold that leaves room for the leader in the last domain may help
+    candidate = _prune_siblings(capacities, siblings, request, gates, thresholds.without_leader)
+    if candidate is None and max(best_threshold, 1) <= thresholds.beside_leader < thresholds.without_leader:
+        candidate = _prune_siblings(capacities, siblings, request, gates, thresholds.beside_leader)
+    return candidate
+
+
+class _Thresholds(NamedTuple):
+    """Numbers of slices for which each of the chosen domains has room."""
+
+    without_leader: int
+    """The threshold if the last domain without a leader stays without one."""
+    beside_leader: int
+    """The threshold if the last domain without a leader gets one. It is not above the other threshold."""
+
+
+def _compute_thresholds(room: LevelCapacities, greedy: _GreedyChoice, request: PlacementRequest) -> _Thresholds:
+    """Compute the thresholds of greedily chosen domains: an equal share of the slices, limited by the least room."""
     threshold = request.slices // greedy.number
     if greedy.last_with_leader is not None:
         threshold = min(threshold, int(room.slices_with_leader[greedy.last_with_leader]))
     if greedy.last is not None:
         threshold = min(threshold, int(room.slices[greedy.last]))
-    threshold_beside_leader = threshold
+    beside_leader = threshold
     if request.leaders > 0 and greedy.last is not None:
-        threshold_beside_leader = min(threshold, int(room.slices_with_leader[greedy.last]))
-    if threshold < best_threshold:
-        return None
-
-    # If the pods do not fit, a lower threshold that leaves room for the leader in the last domain may help
-    candidate = _prune_siblings(capacities, siblings, request, gates, threshold)
-    if candidate is None and max(best_threshold, 1) <= threshold_beside_leader < threshold:
-        candidate = _prune_siblings(capacities, siblings, request, gates, threshold_beside_leader)
-    return candidate
+        beside_leader = min(threshold, int(room.slices_with_leader[greedy.last]))
+    return _Thresholds(threshold, beside_leader)
 
 
 def _prune_siblings(
     capacities: DomainCapacities, siblings: list[int], request: PlacementRequest, gates: FeatureGates, threshold: int
 ) -> _Candidate | None:
-    """Return the siblings as a candidate in whose copy of the capacities domains below the threshold are empty.
+    """Empty the domains below the threshold in a copy of the capacities, and return the siblings with this copy.
 
-    Return None if the pods do not fit into the other domains.
+    The result also has the number of domains that are needed. Return None if the pods do not fit into the domains that
+    are left.
     """
     search = DomainSearch(capacities.copy(), request, gates)
     _clear_small_domains_on_two_levels(search.capacities, request.level, siblings, threshold, request)

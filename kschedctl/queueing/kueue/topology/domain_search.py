@@ -42,7 +42,7 @@ class PlacementRequest:
 
     @property
     def slices(self) -> int:
-        """The number of slices."""
+        """The number of slices into which the pods are divided."""
         return self.count // self.slice_size
 
 
@@ -271,7 +271,8 @@ class DomainSearch:
             usable_room = room_with_leader if remaining_leaders > 0 else room
 
             # The last domain takes all that remains. It need not be the next one if another fits better
-            if usable_room[domain] >= remaining and leader_counts[domain] >= remaining_leaders:
+            holds_all_remaining = usable_room[domain] >= remaining and leader_counts[domain] >= remaining_leaders
+            if holds_all_remaining:
                 last = domain
                 if not self._least_free_first:
                     last = self._choose_best_fitting_domain(

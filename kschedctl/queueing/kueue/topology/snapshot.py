@@ -130,7 +130,8 @@ class TopologySnapshot:
         """
         columns = self._columns.get(id(domains))
         if columns is None:
-            columns = self._columns[id(domains)] = self._sum_requests_by_leaf(domains)
+            columns = self._sum_requests_by_leaf(domains)  # may set `_has_huge_amounts`
+            self._columns[id(domains)] = columns
         if not self._has_huge_amounts:
             self._usage[:, columns.leaves] += sign * columns.amounts
             return
@@ -257,7 +258,7 @@ class TopologySnapshot:
         Raises PlacementError if there is no placement.
         """
         request = self._build_placement_request(workers, has_leader=leader is not None)
-        exclusions = Exclusions()
+        exclusions = Exclusions()  # filled while the fitting pods are counted
         capacities = self._count_fitting_pods(workers, leader, assumed, exclusions, assume_empty=assume_empty)
         capacities.sum_up_levels(
             request.slice_size, request.slice_level, inner_sizes=request.inner_sizes, needs_leader=leader is not None

@@ -37,7 +37,7 @@ from kschedctl.scheduler.engine.pod_groups.placement import (
 )
 from kschedctl.scheduler.engine.pod_groups.since_1_37 import UNTIL_INFEASIBLE, GroupProgress, run_placement_feasible
 from kschedctl.scheduler.engine.pod_groups.state import find_group_state, find_pod_group, may_be_unread
-from kschedctl.scheduler.engine.preemption.evaluator import Preemption
+from kschedctl.scheduler.engine.preemption.evaluator import Preemption, clears_nomination
 from kschedctl.scheduler.engine.profile import FrameworkLike
 from kschedctl.scheduler.engine.reserve import find_reserve_plugins, reserve_objects
 from kschedctl.scheduler.engine.sampling import Sampling
@@ -56,6 +56,8 @@ WAITS_FOR_PREEMPTION = Status(
     Code.UNSCHEDULABLE, (UNSCHEDULABLE_GROUP, "pod group is waiting for preemption to complete")
 )
 """The rejection of a group that fits once the victims of its pods are gone."""
+NO_GROUP_NOMINATIONS: Mapping[Position, Row] = {}
+"""The nominations in a result of v1.37 or later in which the group as a whole nominates none of its pods."""
 
 Choose = Callable[[Fork, Rows], Row]
 """Picks one of the rows that share the highest score."""
@@ -245,10 +247,11 @@ class PodGroupCycle:
     def _try_members(self, view: Fork, *, post_filter: bool, placement: GroupPlacement | None = None) -> GroupResult:
         """Try the pods in order, and assume each placed pod before the next is tried.
 
-        Only the nodes of `placement` are used, if it is given. The group fits once Permit succeeds for a pod. If this
-        pod or an earlier one needs preemption, the group waits for the preemption instead. A pod that does not fit is
-        skipped, and an error ends the attempt. If `post_filter` is set, pods that do not fit try preemption. Since
-        v1.37, PlacementFeasible plugins decide in place of Permit, and pods do not preempt.
+        The group fits once Permit succeeds for a pod. If this pod or an earlier one needs preemption, the group waits
+        for the preemption instead. A pod that does not fit is skipped, and an error ends the attempt. Since v1.37,
+        PlacementFeasible plugins decide in place of Permit, and pods do not preempt.
+
+        With `placement`, only its nodes are used. With `post_filter`, pods that do not fit try preemption.
         """
         assumed = view.fork()
         assumed.placement = build_placement_mask(placement, view)
@@ -285,9 +288,9 @@ class PodGroupCycle:
         progress = GroupProgress(self._count_placed_pods(view), len(self.members))
         status = self._check_feasibility(group, progress)
         if status.code is Code.UNSCHEDULABLE:
-            return GroupResult(wrap_as_group_rejection(status), nominated_rows={})
+            return GroupResult(wrap_as_group_rejection(status), nominated_rows=NO_GROUP_NOMINATIONS)
         if status.code is Code.ERROR:
-            return GroupResult(status, nominated_rows={})
+            return GroupResult(status, nominated_rows=NO_GROUP_NOMINATIONS)
 
         for position in self.members:
             member, view = self._try_member(view, position, post_filter=False)
@@ -301,7 +304,9 @@ class PodGroupCycle:
                 break
         if status.code is Code.WAIT:  # all pods were tried, and too few of them have a node
             status = wrap_as_group_rejection(status)
-        return GroupResult(status, tuple(results), nominated_rows={}, after=view if self.within else None)
+        return GroupResult(
+            status, tuple(results), nominated_rows=NO_GROUP_NOMINATIONS, after=view if self.within else None
+        )
 
     def _count_placed_pods(self, view: Fork) -> int:
         """Return how many pods of the PodGroup already have a node. The group must not be a gang of another project."""
@@ -448,10 +453,7 @@ def _find_nomination_after_post_filter(outcome: PostFilterOutcome) -> str | None
 
     The nomination is cleared if preemption was tried without success or no PostFilter plugin ran.
     """
-    reports = [result.report for result in outcome.results.values() if isinstance(result.report, Preemption)]
-    in_vain = any(report.eligible for report in reports) and outcome.status.code is Code.UNSCHEDULABLE
-    is_cleared = in_vain or not outcome.results
-    return "" if is_cleared else None
+    return "" if clears_nomination(outcome) else None
 
 
 def _get_victims_on_row(report: Preemption, row: int) -> tuple[Position, ...]:

@@ -44,10 +44,10 @@ def find_blocking_gangs(
 ) -> list[AnyGroupKey]:
     """Return the partly placed gangs that keep this gang from being placed, or [] if this gang is not partly placed.
 
-    The cycle is replayed without the pods of each other partly placed gang, for at most MAX_TRIED gangs. A gang is
-    returned if this gang fits without it. `fits` decides whether enough pods are placed. With `includes_pod_groups`,
-    PodGroups of Kubernetes are considered too, because the scheduler places their pods together. Gangs of other
-    projects are always considered.
+    For each of at most MAX_TRIED other partly placed gangs, the cycle is replayed without the pods of that gang. The
+    other gang is returned if this gang then fits. `fits` decides whether enough pods are placed. With
+    `includes_pod_groups`, PodGroups of Kubernetes are considered too, because the scheduler places their pods together.
+    Gangs of other projects are always considered.
     """
     view = cycle.view
     if not is_half_placed(view, cycle.key):

@@ -91,7 +91,7 @@ class GroupTree:
 def get_min_count(group: AnyGroup) -> int:
     """Return the minimum number of a group's pods or child groups that need nodes at once.
 
-    It is 1 without a gang policy.
+    The minimum is 1 without a gang policy.
     """
     gang = group.spec.scheduling_policy.gang
     if gang is None:

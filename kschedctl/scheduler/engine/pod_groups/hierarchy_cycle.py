@@ -19,6 +19,7 @@ from kschedctl.api.objects import AnyGroup
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.engine.pod_groups.cycle import (
     NO_FIT,
+    NO_GROUP_NOMINATIONS,
     NO_PLACEMENTS,
     UNSCHEDULABLE_GROUP,
     Choose,
@@ -87,7 +88,7 @@ class HierarchyCycle(msgspec.Struct, frozen=True):
     def run(self, view: Fork | None = None, post_filter: bool = False) -> GroupResult:
         """Run the cycles of all groups, and return the root's result with all pods that were tried.
 
-        This includes pods whose group does not fit. `post_filter` has no effect, because pods of these groups do not
+        Pods whose own group does not fit are included. `post_filter` has no effect, because pods of these groups do not
         preempt as single pods.
         """
         results = self.run_groups(view)
@@ -178,7 +179,7 @@ class HierarchyCycle(msgspec.Struct, frozen=True):
 
     def _add_unfit_result(self, tree: GroupTree, results: GroupResults, status: Status) -> GroupResult:
         """Add a result with this status, a rejection or an error, for the group to `results`, and return it."""
-        results[tree.key] = GroupResult(status, nominated_rows={})
+        results[tree.key] = GroupResult(status, nominated_rows=NO_GROUP_NOMINATIONS)
         return results[tree.key]
 
     def _try_placement(self, view: Fork, tree: GroupTree, placement: GroupPlacement) -> _PlacementAttempt:
@@ -190,7 +191,9 @@ class HierarchyCycle(msgspec.Struct, frozen=True):
         below = GroupResults()
         inner_view.placement = build_placement_mask(placement, view)
         status, view_after = self._try_children(inner_view, tree, below)
-        return _PlacementAttempt(GroupResult(status, placement=placement, nominated_rows={}), below, view_after)
+        return _PlacementAttempt(
+            GroupResult(status, placement=placement, nominated_rows=NO_GROUP_NOMINATIONS), below, view_after
+        )
 
     def _choose_best_placement(
         self,
@@ -296,7 +299,7 @@ def derive_results_of_all_groups(tree: GroupTree, results: Mapping[EntityKey, Gr
         if parent is not None:
             fits_without_parent = result is not None and result.placed and not parent.placed
             if result is None or fits_without_parent:
-                result = GroupResult(parent.status, nominated_rows={})
+                result = GroupResult(parent.status, nominated_rows=NO_GROUP_NOMINATIONS)
         assert result is not None  # the root was tried
         completed[subtree.key] = result
         parent_results |= {child.key: result for child in subtree.children}

@@ -75,8 +75,8 @@ def _is_version_with_group_post_filter(cycle: PodGroupCycle) -> bool:
 def _preempt_before_1_37(cycle: PodGroupCycle, result: GroupResult) -> GroupResult:
     """Return the result with the outcome of preemption, as in versions before v1.37.
 
-    If victims are found, the group waits for them to leave. Otherwise, the reasons are appended to the result's
-    reasons. An error of preemption becomes the result's status.
+    If victims are found, the group waits for them to leave. Otherwise, preemption's reasons are appended to the
+    result's reasons. An error of preemption becomes the result's status.
     """
     if _has_default_preemption(cycle):
         preemption = _try_preemption(cycle)
@@ -167,7 +167,7 @@ def _try_preemption(cycle: AnyCycle) -> GroupPreemption:
     leaving. Otherwise, it says that the group must not preempt, has no potential victims, or would not fit without
     them.
     """
-    # The group has to exist and to be allowed to preempt.
+    # The group must exist and be allowed to preempt.
     release, group = cycle.framework.release, cycle.preemptor
     if group is None:
         assert isinstance(cycle, PodGroupCycle)
@@ -180,7 +180,7 @@ def _try_preemption(cycle: AnyCycle) -> GroupPreemption:
     if never_preempts(group, (cycle.infos[member] for member in cycle.members), cycle.view):
         return GroupPreemption(Status(Code.UNSCHEDULABLE, (NEVER,)))
 
-    # It has to have potential victims that are not being evicted for it already.
+    # There must be potential victims, and none of them may be leaving for this group already.
     potential = find_potential_victims(cycle.view, get_group_priority(group, cycle.view), release)
     if WAITS_FOR_VICTIMS.at(release) and _is_any_victim_leaving(cycle, potential):
         return GroupPreemption(Status(Code.SUCCESS, (ONGOING,)))

@@ -53,7 +53,7 @@ def find_pod_group(view: Fork, key: AnyGroupKey) -> PodGroup | None:
 def get_group_priority(group: AnyGroup, view: Fork) -> int:
     """Return the priority of a group from its spec or its PriorityClass.
 
-    Return 0 if it has neither, or if the class does not exist.
+    Return 0 if the group has neither, or if the class does not exist.
     """
     if group.spec.priority is not None or not group.spec.priority_class_name:
         return group.spec.priority or 0

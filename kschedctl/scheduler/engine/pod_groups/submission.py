@@ -117,7 +117,7 @@ def _build_failure_since_1_37(
 def _build_error_failure(result: GroupResult, member: MemberResult | None) -> MemberFailure:
     """Build the failure of a member whose group ended with an error.
 
-    It is the error of the member or, if the member has none, the error of the group.
+    The failure is the error of the member or, if the member has none, the error of the group.
     """
     if member is not None and member.status.code is Code.ERROR:
         return MemberFailure(member.status)

@@ -69,7 +69,7 @@ def find_potential_victims(view: Fork, priority: int, release: KubeVersion) -> l
     roles = {key: find_preemption_role(view, key, as_groups=as_groups) for key in view.pods.positions_by_group}
     priorities = find_preemption_priorities(view, roles)
 
-    # Collect the pods by what is evicted as a whole with them: a group or the pod alone.
+    # Collect the pods that are evicted together: those of a group, or a single pod.
     pods_by_unit: dict[EntityKey | Position, list[Position]] = {}
     for position in _list_less_important_pods(view, priorities, priority):
         role = _get_role(get_group_key(view.pods.get_info(position).pod), roles)

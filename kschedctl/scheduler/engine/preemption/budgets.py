@@ -130,15 +130,19 @@ class Budgets:
 
         The pods must be on one node. `importance` (one number per pod) is lower for pods that are more important. Pods
         with the same number are evicted in an arbitrary order, in which they use up the disruptions that their PDBs
-        allow. The first mask has the violations in some such order, and the second has the violations in every order.
+        allow. The first mask has the violations in some such order, and the second has the violations in every order. A
+        PDB ignores a pod whose disruption it has already recorded.
         """
         in_some_order = np.zeros(len(pods), np.bool_)
         in_every_order = np.zeros(len(pods), np.bool_)
+
+        # Find the pods that use up the disruptions of each PDB.
         indexes_by_budget: dict[str, list[int]] = {}
         for index, position in enumerate(pods.tolist()):
             for budget in self.find_protecting_budgets(position):
                 if self.view.pods.objects[position].metadata.name not in self._budgets[budget].status.disrupted_pods:
                     indexes_by_budget.setdefault(budget, []).append(index)
+
         for budget, indexes in indexes_by_budget.items():
             allowed = self._budgets[budget].status.disruptions_allowed
             ranks = importance[indexes]
@@ -229,16 +233,19 @@ class Budgets:
     def find_infos_with_changed_budgets(self, earlier: BudgetStatuses) -> Bools:
         """Return a mask over the distinct PodInfos: True if the status of a PDB that protects their pods has changed.
 
-        `earlier` are the statuses to compare with.
+        `earlier` are the statuses to compare with. If PDBs were added or removed, or if a recorded disruption changed,
+        the mask is all True.
         """
         starts, budgets = self._budgets_by_info
         current = self.statuses
         if current is earlier:
             return np.zeros(len(starts) - 1, np.bool_)
         if current.names != earlier.names or current.recorded_pods != earlier.recorded_pods:
+            # Which PodInfos this affects is not determined, so all of them count as changed.
             return np.ones(len(starts) - 1, np.bool_)
         is_changed = current.allowed != earlier.allowed
-        changed_before = np.append(0, np.cumsum(is_changed[budgets]))  # the changed ones among the first n of `budgets`
+        # The number of changed PDBs among the first n entries of `budgets`, for each n from 0 on.
+        changed_before = np.append(0, np.cumsum(is_changed[budgets]))
         return np.diff(changed_before[starts]) > 0
 
     @property

@@ -69,7 +69,7 @@ class DryRun:
             node_counts += self.outcome_without_victims.count_nodes_by_reason(self.rejected_by_filters)
         node_counts[NO_VICTIMS] += int(self.without_evictable_pods.sum())
 
-        # No node is in two of these groups. Those in none of them were not tried.
+        # No node is in two of these groups. Nodes in none of these groups were not tried.
         decided_count = int((self.without_evictable_pods | self.rejected_by_filters).sum())
         decided_count += sum(self.rejected_by_selection.values()) + len(self.put_back_errors)
         if candidates_wanted:
@@ -82,7 +82,7 @@ class DryRun:
 
         `selection` provides the reason for nodes without evictable pods.
         """
-        counts = self.count_unhelpful_nodes(candidates_wanted)
+        counts = self.count_unhelpful_nodes(candidates_wanted=candidates_wanted)
         del counts[NO_VICTIMS]
         return counts + Counter(dict(selection.iter_no_victims_messages(np.flatnonzero(self.without_evictable_pods))))
 
@@ -155,7 +155,7 @@ def dry_run(cycle: Cycle, potential: Bools, selection: Selection) -> DryRun:
     rejected_by_filters = potential & has_victims & ~without_victims.passing
     return DryRun(
         candidates,
-        potential & ~has_victims,
+        without_evictable_pods=potential & ~has_victims,
         rejected_by_selection=rejected_by_selection,
         rejected_by_filters=rejected_by_filters,
         filter_without_victims=lambda: without_victims,

@@ -57,8 +57,8 @@ def dry_run_changed_nodes(
     trial = _Trial(filtering, nominated, selection)
     state = trial.build_empty_dry_run() if cached is None else _select_valid_results(cached, view, nominated)
 
-    # Try the other nodes, or only as many as the best candidates need. These are found by evicting more and more pods,
-    # which must never make a plugin reject a node.
+    # Try the other nodes, or only as many as the best candidates need. The best candidates are found by evicting more
+    # and more pods, which must never make a plugin reject a node.
     if cache and cycle.only_best_candidates and filtering.can_evictions_only_help():
         rejected = filtering.find_rejected_regardless_of_pods(cycle.filter.verdicts)
         state = _try_until_best(state, trial, potential, rejected, cache)
@@ -74,7 +74,7 @@ def _select_valid_results(cached: DryRunState, view: Fork, nominated: Delta) -> 
     budgets = get_budgets(view)
     state = replace(cached.restrict_to_unchanged_nodes(view, nominated), budgets=budgets.statuses)
 
-    # Find the nodes with a pod whose PDBs have other statuses now.
+    # Find the nodes with a pod that a PDB with a changed status protects.
     has_changed_budget = budgets.find_infos_with_changed_budgets(cached.budgets)
     if not has_changed_budget.any():
         return state
@@ -82,11 +82,13 @@ def _select_valid_results(cached: DryRunState, view: Fork, nominated: Delta) -> 
     is_concerned = np.zeros(len(view.nodes), np.bool_)
     is_concerned[rows[rows >= 0]] = True
 
-    # Drop the results of those nodes whose violations differ.
+    # Drop the results of the nodes whose violations differ now.
     to_check = is_concerned[state.rows]
     differs = budgets.find_violating_pods(state.pods[to_check]) != state.violating[to_check]
     unchanged = state.tried.copy()
     unchanged[state.rows[to_check][differs]] = False
+
+    # On all nodes with such a pod, it is no longer certain that no eviction violates a PDB.
     state = replace(state, violates_nothing=state.violates_nothing & ~is_concerned)
     return state.restrict_to(unchanged) if differs.any() else state
 
@@ -247,7 +249,7 @@ class _Trial:
     def _find_fitting_nodes_without(self, pods: Positions) -> Bools:
         """Return a mask (N,) of the nodes on which the pod fits once these pods are evicted.
 
-        It is False for nodes that have none of these pods. Raises PluginError if a plugin fails.
+        The mask is False for nodes that have none of these pods. Raises PluginError if a plugin fails.
         """
         fitting = np.zeros(len(self.view.nodes), np.bool_)
         if len(pods):

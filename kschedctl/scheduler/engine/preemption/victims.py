@@ -134,8 +134,8 @@ def find_interchangeable_pods(view: Fork, victim: Position, preemptor_priority: 
     """Return the pods of the victim's node, the victim included, whose order in the dry run is arbitrary.
 
     These pods have the victim's priority and start time, by which upstream sorts with an unstable sort. Pods whose
-    eviction violates a PDB are always put back before pods whose eviction violates none. Therefore, the order is
-    arbitrary only among pods that may be of the same kind.
+    eviction violates a PDB are always put back before all other pods. Therefore, the order of two pods is arbitrary
+    only if both may violate a PDB, or if neither has to.
 
     Upstream: MoreImportantPod in pkg/scheduler/util/utils.go, and SelectVictimsOnNode in
     pkg/scheduler/framework/plugins/defaultpreemption.
@@ -157,7 +157,7 @@ def find_interchangeable_pods(view: Fork, victim: Position, preemptor_priority: 
     importance = importance.reshape(-1)  # some versions of numpy return it as a row
     may_violate, must_violate = budgets.find_possible_violations(evictable_pods, importance)
 
-    # Two pods may be of the same kind if both may violate a PDB, or if neither has to.
+    # Leave out the pods that are certainly put back before or after the victim, since only one of both violates a PDB.
     is_victim = evictable_pods == victim
     may_both_violate = may_violate & may_violate[is_victim]
     may_both_be_spared = ~must_violate & ~must_violate[is_victim]
@@ -179,9 +179,11 @@ def find_pods_with_equal_neighbours(view: Fork, rows: Rows) -> Bools:
     equals_next = np.ones(max(len(pods) - 1, 0), np.bool_)
     for column in columns:
         equals_next &= column[order][1:] == column[order][:-1]
+
+    # Mark both pods of each pair of equal neighbours.
     mask = np.zeros(len(view.node), np.bool_)
-    mask[pods[order][1:][equals_next]] = True
     mask[pods[order][:-1][equals_next]] = True
+    mask[pods[order][1:][equals_next]] = True
     return mask
 
 
@@ -260,7 +262,7 @@ class Victims:
             is_rejected = judge.find_rejected_rows(self.build_delta(), rows)
             self._remove(step_victims[is_rejected])
 
-            # Evict it also if the selection demands that, e.g. because of a quota.
+            # Evict the restored pod as well if the selection demands it, for example because of a quota.
             demanding_nodes = selection.find_nodes_requiring_eviction(self.positions, self.removed)
             if demanding_nodes is None:
                 continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import NamedTuple
@@ -216,8 +217,11 @@ class Search:
         self.pools = inventory.get_pools(row)
         self.places = [(pool, device) for pool in self.pools for device in pool.devices]
         """The devices that the node sees, with their pools, in the order of the search."""
-        self.interchangeable = not any(device.consumes for _, device in self.places)
-        """True if twins can replace each other. Counters tell them apart, since upstream does not give all back."""
+        self.may_consume_counters = any(device.consumes for _, device in self.places)
+        """True if a device consumes counters, not all of which upstream gives back.
+
+        Twins then cannot replace each other, and the order of the search matters.
+        """
 
         # The state of the search
         self.all_devices: dict[SearchPosition, list[tuple[Pool, PooledDevice]]] = {}
@@ -226,7 +230,7 @@ class Search:
         """The constraints of each claim."""
         self.results: list[list[AllocatedDevice]] = [[] for _ in claims]
         """The devices that each claim has so far."""
-        self.users: dict[DeviceId, set[int]] = {}
+        self.users: defaultdict[DeviceId, set[int]] = defaultdict(set)
         """The indices of the claims that have a device as a whole."""
         self.taken: dict[DeviceId, Quantities] = {}
         """The capacity that claims have taken of shared devices in this search."""
@@ -425,7 +429,7 @@ class Search:
                 continue
             if pool.invalid:
                 raise AllocationError(pool.fault)
-            next_place = self._find_next_place(position, place, device)
+            next_place = self._find_next_search_index(position, place, device)
             if self._try_device(position, num_allocated, next_place=next_place, pool=pool, device=device):
                 return True
             if twin_key is not None:
@@ -437,7 +441,7 @@ class Search:
 
         Twins with equal allocations are equal only as long as this search has not allocated one of them.
         """
-        is_untouched = self.interchangeable and not self.users.get(device.id) and device.id not in self.taken
+        is_untouched = not self.may_consume_counters and not self.users.get(device.id) and device.id not in self.taken
         return (device.twin, self.state.build_device_state(device.id)) if is_untouched else None
 
     def _try_device(
@@ -447,18 +451,11 @@ class Search:
 
         The request already has `num_allocated` devices, and the search for its next device begins at index
         `next_place`. If the search fails, the allocation is undone, except for mode All in versions that keep it.
-
-        Return False if the device cannot be allocated. For a request with mode All, some versions skip the device
-        instead and search on. Other versions end the search with _SearchEndedError.
         """
         self.limit.count_step()
         wants_all = position in self.all_devices
         if not self._try_allocate_device(position, pool, device):
-            if wants_all and self.unavailable_of_all is UnavailableOfAll.END_SEARCH:
-                raise _SearchEndedError
-            if wants_all and self.unavailable_of_all is UnavailableOfAll.SKIP_DEVICE:
-                return self._search_missing_devices_of_mode_all(position, num_allocated)
-            return False
+            return wants_all and self._search_past_unavailable_device(position, num_allocated)
 
         keeps_device_on_failure = wants_all and self.unavailable_of_all is not UnavailableOfAll.RELEASE_TAKEN
         found_all = False
@@ -472,13 +469,27 @@ class Search:
                 self._release_device(position, pool, device)
         return found_all
 
+    def _search_past_unavailable_device(self, position: SearchPosition, num_allocated: int) -> bool:
+        """Handle a device of a request with mode All that cannot be allocated. Return whether the search succeeds.
+
+        Some versions skip the device and search on, and other versions fail. Others raise _SearchEndedError, which ends
+        the whole search. `num_allocated` is the number of devices before this device.
+        """
+        match self.unavailable_of_all:
+            case UnavailableOfAll.END_SEARCH:
+                raise _SearchEndedError
+            case UnavailableOfAll.SKIP_DEVICE:
+                return self._search_missing_devices_of_mode_all(position, num_allocated)
+        return False
+
     def _search_missing_devices_of_mode_all(self, position: SearchPosition, num_allocated: int) -> bool:
         """Search for the devices of a request with mode All that follow the current device, and for all later requests.
 
         Return whether all devices were found. `num_allocated` is the number of devices before the current device.
-        Versions before 1.32 report a failure as an error, for which AllocationError is raised.
+        Before 1.36, the search goes on with the request's first alternative. Before 1.32, AllocationError is raised
+        if devices are missing.
         """
-        forgets_alternative = NEXT_ALTERNATIVE.at(self.features.release) is NextAlternative.FIRST  # before 1.36
+        forgets_alternative = NEXT_ALTERNATIVE.at(self.features.release) is NextAlternative.FIRST
         if forgets_alternative:
             position = position._replace(alternative=0)
         found_all = self._search_missing_devices(position, num_allocated + 1)
@@ -487,22 +498,22 @@ class Search:
         return found_all
 
     def _has_too_few_devices(self, position: SearchPosition) -> bool:
-        """Return whether the node certainly has too few candidates for the request, so that the search can be skipped.
+        """Return whether the search can be skipped, because the node certainly has too few devices for the request.
 
-        Return False if that is not certain: if one device may fill the whole request, if a pool is invalid, if devices
-        consume counters, some of which upstream does not give back, or if upstream's search might time out. Requests of
-        a single device are always searched. Raises AllocationError if a selector fails for a device, and
-        SearchTimeoutError if upstream's search would certainly time out.
+        Return False if the result of the search is uncertain. Raises AllocationError if a selector fails for a device,
+        and SearchTimeoutError if upstream's search would certainly time out.
         """
         num_requested = self._count_requested_devices(position)
-        may_consume_counters = not self.interchangeable
-        if num_requested < 2 or may_consume_counters:
+        if num_requested < 2:  # the search of a single device is short
+            return False
+        # Upstream does not give back all counters, so the order of the search may change the result.
+        if self.may_consume_counters:
             return False
         num_candidates = 0
         for pool, device in self.places:
-            if pool.invalid:
+            if pool.invalid:  # the search may raise an error
                 return False
-            # A search in any order comes back to a device, so that the same device may fill the whole request
+            # A search in any order comes back to a device, so that the same device may fill the whole request.
             if self.limit.any_order and self._can_take_again(position, device):
                 return False
             is_allocatable = (
@@ -519,20 +530,23 @@ class Search:
         has_constraints = bool(self.claims[position.claim].constraints)
         return self.limit.can_skip_search(num_candidates, all_tried=not has_constraints)
 
-    def _find_next_place(self, position: SearchPosition, place: int, device: PooledDevice) -> int:
-        """Return the index at which to search for the request's next device, after `device` at index `place`.
+    def _find_next_search_index(self, position: SearchPosition, index: int, device: PooledDevice) -> int:
+        """Return the index in `self.places` from which to search for the request's next device.
 
-        A device that the request can take again is tried again. In versions that try devices in any order, upstream
-        begins again at the first device. This search does so only if the order can change the result, which is possible
-        with a distinctAttribute, and with counters that upstream does not give back.
+        `device`, at `index`, is the request's latest device. In some versions, upstream's search begins again at the
+        first device. This search does so only if the order of devices can change the result. A device that the request
+        can take again is tried again in these versions.
         """
         if not self.limit.any_order:
-            return place + 1
+            return index + 1
+
         constraints = self.claims[position.claim].constraints
         has_distinct_attribute = any(constraint.distinct_attribute is not None for constraint in constraints)
-        if not self.interchangeable or (has_distinct_attribute and self.features.uses_newer_allocator):
-            return 0
-        return place if self._can_take_again(position, device) else place + 1
+        distinct_depends_on_order = has_distinct_attribute and self.features.uses_newer_allocator
+        order_can_change_result = self.may_consume_counters or distinct_depends_on_order
+        if order_can_change_result:
+            return 0  # search in upstream's order
+        return index if self._can_take_again(position, device) else index + 1
 
     def _can_take_again(self, position: SearchPosition, device: PooledDevice) -> bool:
         """Return whether the request can get the same device a second time.
@@ -577,8 +591,8 @@ class Search:
             selectors = request.selectors
             if request.mode == ALL and not ALL_OF_CLASS.at(self.features.release):
                 selectors = tuple(selector for selector in selectors if not selector.of_class)
-            shares = self.features.uses_newer_allocator
-            is_selected = all(self.inventory.matches_selector(cel, device, shares=shares) for cel in selectors)
+            shows_sharing = self.features.uses_newer_allocator  # whether selectors see allowMultipleAllocations
+            is_selected = all(self.inventory.matches_selector(cel, device, shares=shows_sharing) for cel in selectors)
             self.selectable[key] = is_selected and self.inventory.is_on_node(device, self.row)
         return self.selectable[key]
 
@@ -630,7 +644,6 @@ class Search:
             return False
 
         # Check the capacity.
-        self.users.setdefault(device.id, set())
         if not self.has_capacity(self._get_request(position), device):
             self._undo_charge_and_constraints(position, pool, device, charged=charged)
             return False
@@ -685,7 +698,7 @@ class Search:
         return is_shared_by_admin or not self.is_in_use(position, device)
 
     def _is_already_charged(self, device: PooledDevice) -> bool:
-        """Return whether the device's counters need no charge because another share of the device has been charged.
+        """Return whether another share of the device has already been charged for the device's counters.
 
         Before 1.35, every share is charged. Before 1.37, only shares that consume capacity count as charged.
         """

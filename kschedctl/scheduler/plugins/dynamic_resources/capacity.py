@@ -165,7 +165,8 @@ def _round_up_to_range(requested: Quantity, valid: CapacityRequestPolicyRange, a
     steps = -(-(_count_units(requested, unit) - start) // step)  # division that rounds up
     rounded = start + step * steps
     if arithmetic.rejects_unrepresentable and start >= 0 and rounded > INT64_MAX:
-        raise _BeyondRangeError(ROUNDED_TOO_FAR.format(requested, "the milli-value range" if unit else "MaxInt64"))
+        exceeded = "the milli-value range" if unit == MILLI else "MaxInt64"
+        raise _BeyondRangeError(ROUNDED_TOO_FAR.format(requested, exceeded))
     return Quantity(rounded, unit, Format.BINARY_SI)
 
 

@@ -122,10 +122,10 @@ class DistinctAttribute:
             # With the device's ID as a part of the value, two devices never have equal values.
             value_type, attribute_value = value
             value = value_type, (attribute_value, device.id)
-        if self.devices > 0 and self.values:
-            is_distinct = value != UNKNOWN and value not in self.values.values()
-            if not is_distinct:
-                return False
+        is_first_value = not self.values
+        is_distinct = value != UNKNOWN and value not in self.values.values()
+        if not is_first_value and not is_distinct:
+            return False
         self.values[self._get_value_key(request)] = value
         self.devices += 1
         return True

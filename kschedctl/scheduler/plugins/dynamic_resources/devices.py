@@ -267,7 +267,8 @@ class Devices:
         verdict = self._verdicts[key]
         if isinstance(verdict, str):  # an error message
             device_name = self._format_device(device) if verdict.startswith(RUNTIME_ERROR) else ""
-            raise AllocationError(f"{expression.source}{device_name}: {verdict}", verdict, expression.text)
+            message = f"{expression.source}{device_name}: {verdict}"
+            raise AllocationError(message, text=verdict, expression=expression.text)
         return verdict
 
     def _format_device(self, device: PooledDevice) -> str:

@@ -107,10 +107,9 @@ class Evaluation:
 
     @cached_property
     def shared_verdicts(self) -> SharedVerdicts | None:
-        """The up-to-date verdicts for pods with equal claims, or None if they cannot be shared.
+        """The up-to-date verdicts that pods with an equal `like` share, or None if the verdicts cannot be shared.
 
-        Pods with an equal `like` share them. They cannot be shared if `like` is None, or if the verdict for some node
-        is an error.
+        Verdicts cannot be shared if `like` is None, or if the verdict for some node is an error.
         """
         if self.like is None:
             return None
@@ -217,10 +216,12 @@ class Evaluation:
             unavailable = [claim for claim in self.allocated_claims.values() if claim.unavailable[row]]
             return ClaimsUnusable(tuple(claim.why for claim in unavailable))
         try:
-            claims = self._read_unallocated_claims(self._find_device_backed_resources(row))
+            resources = self._find_device_backed_resources(row)
         except LookupError as error:
-            (missing_resource,) = error.args
+            missing_resource = str(error)
             return ResourceNotOffered(missing_resource)
+        try:
+            claims = self._read_unallocated_claims(resources)
         except AllocationError as error:  # a claim is faulty, so no devices were searched
             return DeviceSearchFailed(str(error))
 

@@ -100,9 +100,10 @@ class DevicesUnfit(Fact, frozen=True):
 
     @property
     def lacks_only_free_devices(self) -> bool:
-        """True if all devices that match the requests without a free device are allocated.
+        """True if requests have no free device only because other claims have their devices.
 
-        Each of these requests must match at least one device. False if every request has a free device.
+        Each request without a free device must match some device, and all devices that it matches must be allocated.
+        False if every request has a free device.
         """
         requests_without_device = [request for request in self.requests if not request.free]
         allowed_reasons = {"Allocated", *_MISMATCHES}
@@ -113,7 +114,9 @@ class DevicesUnfit(Fact, frozen=True):
         return bool(requests_without_device)
 
     def describe(self) -> str:
-        """Describe the requests, the constraints that they cannot meet together, and the unusable pools.
+        """Describe the requests and the unusable pools.
+
+        If each request can be filled alone, the text also says why the requests cannot be filled together.
 
         >>> taken = DeviceFault("Allocated", devices=1)
         >>> DevicesUnfit((RequestedDevices("shop/gpu", "r", 2, devices=2, free=1, faults=(taken,)),)).describe()
@@ -165,7 +168,7 @@ def _render_request(devices: RequestedDevices) -> str:
 
 
 def _render_faults(faults: Sequence[DeviceFault]) -> str:
-    """Render in parentheses how many devices do not fit for which reasons. Return "" without reasons."""
+    """Render, in parentheses, how many devices do not fit for each reason. Return "" if there are no reasons."""
     if not faults:
         return ""
     return f" ({', '.join(f'{fault.devices} {_render_fault(fault)}' for fault in faults)})"

@@ -128,7 +128,7 @@ def _is_same_claim(first: ResourceClaim, second: ResourceClaim) -> bool:
 def list_claim_names(info: PodInfo) -> list[str]:
     """Return the ``namespace/name`` of each claim that the pod's spec references.
 
-    A claim that has not been generated yet has no name and is left out.
+    A reference is left out if its claim has not been generated yet, or if it needs no claim.
     """
     generated_names = {status.name: status.resource_claim_name for status in info.pod.status.resource_claim_statuses}
     names = []

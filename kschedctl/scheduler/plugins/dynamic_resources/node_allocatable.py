@@ -204,13 +204,14 @@ def _compute_requests_with_devices(evaluation: Evaluation, info: PodInfo, alloca
     pod = evaluation.pod
     mapped = _find_mapped_devices(evaluation)
     device_ids = [result.device.id for results in allocation for result in results]
-    if not any((pool, device) in mapped for _driver, pool, device in device_ids):
+    allocates_mapped_device = any((pool, device) in mapped for _driver, pool, device in device_ids)
+    if not allocates_mapped_device:
         return {}
 
     claim_resources = sorted(_iter_claim_resources(evaluation, allocation, mapped), key=itemgetter(0))
     _check_claims_are_used(evaluation, [name for name, _ in claim_resources])
 
-    options = info.options._replace(use_status=False)
+    options = info.options._replace(use_status=False)  # the pod has not started, so its status has no amounts
     device_amounts = [amounts for _, amounts in claim_resources]
     requests = compute_pod_requests(pod, options, device_amounts)
     # Pod-level requests replace the containers' requests, so they must cover the containers and devices.

@@ -335,8 +335,11 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
         """
         if state is None:
             return Reservation()
+        allocations = state.build_allocations(row)
+        if not allocations:  # the node is rejected, or nothing has to be allocated
+            return Reservation()
         names = map(format_claim_key, state.claims.to_allocate)
-        return Reservation(allocations=dict(zip(names, state.build_allocations(row), strict=False)))
+        return Reservation(allocations=dict(zip(names, allocations, strict=True)))
 
     def _prepare_evaluation(self, info: PodInfo, view: Fork) -> Evaluation | None:
         """Prepare the evaluation of the pod's claims, or return None if the pod needs no devices.

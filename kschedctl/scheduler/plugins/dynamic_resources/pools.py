@@ -193,7 +193,8 @@ def build_pool(
 def _build_pool_before_1_35(visible_slices: Sequence[IndexedSlice], features: Features) -> Pool:
     """Build a pool from only its visible slices, as versions before 1.35 do.
 
-    In these versions, an incomplete or invalid pool keeps its devices, because the search visits them.
+    In these versions, an incomplete or invalid pool keeps its devices, because the search visits them. Before 1.32, a
+    pool with two devices of the same name is valid.
     """
     newest = select_newest_generation(visible_slices)
     pool_spec = newest[0].slice.spec.pool
@@ -207,8 +208,9 @@ def _build_pool_before_1_35(visible_slices: Sequence[IndexedSlice], features: Fe
     slices = _sort_by_name(newest)
     pool = _build_pool_with_slice_counters(slices, partitionable=features.partitionable_devices)
     if pool.invalid:
+        has_noticed_fault = CHECKS_NAMES.at(features.release)
         devices = tuple(device for indexed_slice in slices for device in indexed_slice.devices)
-        pool = Pool(pool.id, devices, invalid=pool.invalid if CHECKS_NAMES.at(features.release) else "")
+        pool = Pool(pool.id, devices, invalid=pool.invalid if has_noticed_fault else "")
     return replace(pool, incomplete=incomplete)
 
 

@@ -161,8 +161,11 @@ def _build_allocated_claim(claim: ResourceClaim, inventory: Inventory, timeout: 
     """
     unselected = _find_nodes_outside_allocation(claim, inventory)
     failure = find_binding_failure(claim, timeout, datetime.now(UTC)) if inventory.features.binding_conditions else ""
+    is_unusable_everywhere = bool(failure)
     return AllocatedClaim(
-        unselected, unavailable=unselected | bool(failure), why=UnusableClaim(format_claim_key(claim), failure)
+        unselected,
+        unavailable=unselected | is_unusable_everywhere,
+        why=UnusableClaim(format_claim_key(claim), failure),
     )
 
 

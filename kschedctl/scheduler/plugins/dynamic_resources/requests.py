@@ -385,6 +385,7 @@ def _build_node_selector(devices: Iterable[PooledDevice], own_node: NodeSelector
         if restriction.is_single_node:
             return own_node
         if restriction.selector is not None:
+            # There is at most one term, because `reject_combined_node_selectors` rejects selectors with several terms.
             for term in restriction.selector.node_selector_terms:
                 _append_new_requirements(fields, term.match_fields)
                 _append_new_requirements(expressions, term.match_expressions)

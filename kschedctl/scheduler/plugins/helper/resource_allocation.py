@@ -301,30 +301,31 @@ def _build_demanded_amounts(
         (i, name) for i, name in enumerate(resource_names) if not is_skipped[i] and names.is_dra_extended(name)
     ]
 
-    # The column of each resource, or `no_column` if it does not count or no node and no pod has it
+    # The column of each resource, or `no_column` if the resource does not count or no node and no pod has it
     no_column = -1
     columns = []
     for i, name in enumerate(resource_names):
         is_counted = not is_skipped[i] and names.is_counted(name)
         columns.append(view.resources.get(name, no_column) if is_counted else no_column)
     column_numbers = np.array(columns, np.int64)
-    all_count = no_column not in columns
-    uncounted = None if all_count else (column_numbers == no_column)[:, None]
+    all_have_columns = no_column not in columns
+    # In place of `no_column`, numpy selects the last column, whose amounts this mask excludes.
+    uncounted = None if all_have_columns else (column_numbers == no_column)[:, None]
 
     # Adjacent columns are selected by a slice, which numpy does not copy.
     selection: Rows | slice = column_numbers
-    if all_count and _are_adjacent(columns):
+    if all_have_columns and _are_adjacent(columns):
         selection = slice(columns[0], columns[-1] + 1)
 
     offered = get_whole_fork(view).allocatable[:, selection]
-    offered_everywhere = bool(columns) and all_count and bool(offered.all()) and _are_exact_as_floats(offered)
+    is_offered_everywhere = bool(columns) and all_have_columns and bool(offered.all())
     return DemandedAmounts(
         selection,
         uncounted,
         from_devices=from_devices,
         requests=np.array(requests, np.int64)[:, None],
         weights=np.array([resource.weight for resource in resources], np.int64),
-        offered_everywhere=offered_everywhere,
+        offered_everywhere=is_offered_everywhere and _are_exact_as_floats(offered),
     )
 
 

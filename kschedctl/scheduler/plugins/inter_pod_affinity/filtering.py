@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 
 from kschedctl.api.arrays import Bools, Rows, find_distinct
+from kschedctl.api.labels import Selector
 from kschedctl.scheduler.framework import Code, Rejection
 from kschedctl.scheduler.framework.distinctions import Distinction
 from kschedctl.scheduler.framework.facts import CauseScope, Fact, TopologyLabelMissing
@@ -129,13 +130,15 @@ class PodInTheWay(Fact, frozen=True):
     def describe_cause(self, scope: CauseScope) -> str:
         """Describe the anti-affinity as the reason why the pod is not placed, with an example of a pod in the way.
 
+        For a single node, or if no pod in the way is known, there is no example.
+
         >>> two_nodes = CauseScope("g1", "", " (rules out 2 of 8 nodes)", nodes="2 of 8 nodes")
         >>> print(PodInTheWay("shop/web", 2, "zone", "a", "app=web").describe_cause(two_nodes))
         the pod's anti-affinity to app=web rules out 2 of 8 nodes (g1, for example: shop/web and 2 more pods in zone=a)
         >>> print(PodInTheWay("shop/web", 0, "zone", "a", "app=db", of_existing_pod=True).describe_cause(two_nodes))
         other pods' anti-affinity to app=db rules out 2 of 8 nodes (g1, for example: shop/web in zone=a)
         """
-        if not self.pod or not scope.nodes or scope.is_single or scope.is_only_node:
+        if not self.pod or not scope.has_several_nodes:
             return super().describe_cause(scope)
         if self.key == HOSTNAME and self.domain == scope.node:
             example = f"on {scope.node}, for example: {self._name_pods()}"
@@ -235,8 +238,8 @@ def _find_running_pods_term(info: PodInfo, view: Fork, key: str, info_number: in
 
     Only running pods with the PodInfo number `info_number` are considered. Return None if they have no such term.
     """
-    for term, owner in find_terms_matching_pod(info, view, "required_anti_affinity"):
-        if owner == info_number and term.topology_key == key:
+    for term, owner_number in find_terms_matching_pod(info, view, "required_anti_affinity"):
+        if owner_number == info_number and term.topology_key == key:
             return term
     return None
 
@@ -309,14 +312,21 @@ def _build_missing_pod_fact(term: AffinityTerm, domain: str, view: Fork) -> NoPo
     selects_some_pod = find_infos_matching_term(term, view).any()
     if selects_some_pod or term.namespace_selector.selects_everything:
         return fact
-    info_has_labels = view.pods.match_infos(term.selector, namespaces=None)
-    positions = view.pods.find_positions(info_has_labels) if info_has_labels.any() else np.zeros(0, np.int64)
-    running_positions = positions[view.node[positions] >= 0]
-    running_infos = find_distinct(view.pods.info[running_positions], len(view.pods.infos)).tolist()
-    other_namespaces = {view.pods.infos[number].namespace for number in running_infos}
+    other_namespaces = _find_namespaces_with_labels(term.selector, view)
     return msgspec.structs.replace(
         fact, namespaces=tuple(sorted(term.namespaces)), other_namespaces=tuple(sorted(other_namespaces))
     )
+
+
+def _find_namespaces_with_labels(selector: Selector, view: Fork) -> set[str]:
+    """Return the names of the namespaces in which the labels of running pods match the selector."""
+    info_has_labels = view.pods.match_infos(selector, namespaces=None)
+    if not info_has_labels.any():
+        return set()
+    positions = view.pods.find_positions(info_has_labels)
+    running_positions = positions[view.node[positions] >= 0]
+    running_infos = find_distinct(view.pods.info[running_positions], len(view.pods.infos)).tolist()
+    return {view.pods.infos[number].namespace for number in running_infos}
 
 
 class ForbiddenPods(NamedTuple):

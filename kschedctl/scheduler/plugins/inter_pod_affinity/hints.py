@@ -47,12 +47,12 @@ ONE_TERM_SUFFICES = ByVersion(
 def is_schedulable_after_pod_change(
     info: PodInfo, change: ChangedObject, view: Fork, checks_both_ways: bool, one_term_suffices: bool = False
 ) -> bool:
-    """Return whether the pod change may meet the waiting pod's affinity or remove a pod that its anti-affinity forbids.
+    """Return whether the pod change may meet the waiting pod's affinity, or may remove a pod that is in its way.
 
-    A change of another pod without a node is ignored. If `checks_both_ways` is true, changes of the waiting pod itself
-    and the anti-affinity of a deleted pod are considered, and nominated pods are treated like bound pods. If
-    `one_term_suffices` is true, a pod is forbidden if it matches any of the anti-affinity terms, otherwise only if it
-    matches all of them. Raises PluginError for terms that cannot be parsed.
+    A pod is in the way if it matches all anti-affinity terms of the waiting pod or, with `one_term_suffices`, any of
+    them. With `checks_both_ways`, changes of the waiting pod itself and the anti-affinity of a deleted pod count, and
+    nominated pods count like bound pods. A change of another pod without a node is ignored. Raises PluginError for
+    terms that cannot be parsed.
     """
     matches_anti_affinity = does_any_term_match if one_term_suffices else do_all_terms_match
     old, new = change.old, change.new

@@ -204,7 +204,9 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
             partial(_find_infos_with_terms, view, "required_anti_affinity"), view
         )
         if not affinity and not anti_affinity and existing_anti_affinity.is_empty:
-            return PreFilterResult(SKIP, reads=Reads.PODS if existing_anti_affinity.counts else Reads.NODES)
+            # If no term matches the pod at all, this result does not depend on where the pods with terms are.
+            has_matching_terms = bool(existing_anti_affinity.counts)
+            return PreFilterResult(SKIP, reads=Reads.PODS if has_matching_terms else Reads.NODES)
 
         count_affinity = partial(count_terms_per_key_if_all_match, affinity, view)
         count_anti_affinity = partial(count_each_match_per_key, anti_affinity, view)

@@ -159,7 +159,9 @@ class NodeResourcesBalancedAllocation(OwnRowPlugin[None, DemandedAmounts]):
         usage = Usage(cycle.view, cycle.view.requested, cycle.view.requests)
         requests = self._list_scored_requests(cycle.info, cycle.view)
         for resource, request in zip(self.resources, requests, strict=True):
-            class_with_selectors = devices.find_class_with_selectors(resource.name) if request else ""
+            if not request:
+                continue
+            class_with_selectors = devices.find_class_with_selectors(resource.name)
             if not class_with_selectors:
                 continue
             is_missing_on_node = usage.get_column(resource.name).allocatable[rows] == 0

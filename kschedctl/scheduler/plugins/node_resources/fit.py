@@ -170,13 +170,15 @@ class Insufficient(Fact, frozen=True):
 
         A request that exceeds every node is compared with the size of the largest node instead.
 
-        >>> all_nodes = CauseScope("w4", "", " (rules out all 9 nodes)")
+        >>> all_nodes = CauseScope("w4", "", " (rules out all 9 nodes)", no_node="none of the 9 nodes")
         >>> print(Insufficient("cpu", 6000, 2260, 8000, 8000).describe_cause(all_nodes))
-        needs 6 CPUs, but the most free is 2.26, on w4 (rules out all 9 nodes)
+        needs 6 CPUs, but none of the 9 nodes has more than 2.26 free (w4)
+        >>> print(Insufficient("cpu", 6000, 0, 8000, 8000).describe_cause(all_nodes))
+        needs 6 CPUs, but none of the 9 nodes has any free
         >>> print(Insufficient("cpu", 9000, 2260, 4000, 8000).describe_cause(CauseScope("w4", "", "")))
         needs 9 CPUs, but the largest node has only 8
         >>> print(Insufficient("cpu", 6000, 2260, 8000, 8000, nominated=True).describe_cause(CauseScope("w4", "", "")))
-        needs 6 CPUs, but the most free after reserving room for nominated pods is 2.26, on w4
+        needs 6 CPUs, but no node has more than 2.26 free after reserving room for nominated pods (w4)
         """
         if scope.is_only_node or (scope.is_only_eligible_node and not self.exceeds_every_node):
             return self._describe_need(scope.describe_node())
@@ -196,7 +198,7 @@ class Insufficient(Fact, frozen=True):
         >>> full = Insufficient("cpu", 3500, 2200, 3900, 3900)
         >>> fact, scope = Insufficient("cpu", 3500, 600, 3900, 3900), CauseScope("a4", "", "")
         >>> print(fact.describe_cause_with_full_node(scope, "a6", full))
-        needs 3.5 CPUs, but the most free is 0.6, on a4, not counting a6 (2.2 free), which is full of pods
+        needs 3.5 CPUs, but no node has more than 0.6 free (a4), apart from a6, which has 2.2 free but is full of pods
         >>> print(fact.describe_cause(scope._replace(nodes="6 of 7 candidate nodes", is_partial=True)))
         needs 3.5 CPUs, but 6 of 7 candidate nodes have at most 0.6 free (a4)
         """
@@ -212,12 +214,17 @@ class Insufficient(Fact, frozen=True):
         if self.exceeds_every_node:
             return f"{need} the largest node has only {largest}{suffix}{scope.share}"
         after = self._describe_nominations()
-        details = f", not counting {full_node} ({free_on_full}{suffix} free), which is full of pods" if full else ""
+        full_node_text = f", apart from {full_node}, which has {free_on_full}{suffix} free but is full of pods"
+        details = full_node_text if full else ""
         details += self._describe_resizes()
         if scope.is_partial:
             at_most = f"at most {free}{suffix}" if self.free else "none"
             return f"{need} {scope.nodes} have {at_most} free{after} ({scope.node}){details}"
-        return f"{need} the most free{after} is {free}{suffix}, on {scope.node}{details}{scope.share}"
+        if full:  # the full node is one of the nodes that the share counts
+            return f"{need} no node has more than {free}{suffix} free{after} ({scope.node}){details}{scope.share}"
+        if not self.free:
+            return f"{need} {scope.no_node} has any free{after}{details}"
+        return f"{need} {scope.no_node} has more than {free}{suffix} free{after} ({scope.node}){details}"
 
     def describe_cause_with_small_candidates(self, scope: CauseScope) -> str:
         """Describe a request that exceeds the node even if it is empty, and with it all candidate nodes of `scope`.
@@ -273,7 +280,9 @@ class TooManyPods(Fact, frozen=True):
         return self._describe_pods("the node")
 
     def describe_cause(self, scope: CauseScope) -> str:
-        """Describe the pods of the node, which is named if no other node is eligible, and the nodes concerned.
+        """Describe the number of pods on the node and its limit, followed by the nodes to which the cause applies.
+
+        If no other node is eligible, the node is named instead.
 
         >>> TooManyPods(5, 5).describe_cause(CauseScope("w2", "", "", is_only_eligible_node=True))
         'the only candidate node, w2, already runs its maximum of 5 pods'
@@ -628,12 +637,13 @@ def find_deferred_resizes(resource: str, row: int, view: NodeView) -> tuple[Defe
     Upstream: determineContainerReqs in staging/src/k8s.io/component-helpers/resource/helpers.go (v1.36).
     """
     fork = get_whole_fork(view)
-    node = Row(row if isinstance(view, Fork) else int(view.rows[row]))
+    # A view that is not a fork has some of the fork's nodes, so its rows differ from those of the fork.
+    row_in_fork = Row(row if isinstance(view, Fork) else int(view.rows[row]))
     amounts_by_info = fork.memo_of_pods("amounts of deferred resizes", lambda: _compute_resize_amounts(fork))
     if not amounts_by_info:
         return ()
     resizes = []
-    for position in fork.pods_on(node):
+    for position in fork.pods_on(row_in_fork):
         amounts = amounts_by_info.get(fork.pods.get_info_number(position))
         if amounts is None or resource not in amounts.reserved:
             continue
@@ -644,7 +654,10 @@ def find_deferred_resizes(resource: str, row: int, view: NodeView) -> tuple[Defe
 
 
 def _compute_resize_amounts(view: Fork) -> dict[int, ResizeAmounts]:
-    """Map the number of each PodInfo with a deferred resize to its reserved amounts and to those before the resize."""
+    """Return the amounts that are reserved for each PodInfo with a deferred resize, and its amounts before the resize.
+
+    The result is keyed by the number of the PodInfo.
+    """
     by_info = {}
     for number in np.flatnonzero(view.pods.distinct.mask_templates(is_resize_deferred)).tolist():
         info = view.pods.infos[number]

@@ -152,7 +152,10 @@ class NonCSILimits(DeclaredPlugin):
     disk_kind: ClassVar[InTreeDisks]
 
     def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
-        """Yield the kinds whose unread objects could change the result, if the pod may attach disks of this kind."""
+        """Yield a dependency on each kind whose unread objects could change the result for the pod.
+
+        Nothing is yielded if no volume of the pod may be a disk of this kind.
+        """
         if self._may_need_disk(info):
             yield from iter_claim_dependencies(info, get_listers(view))
             yield from (Dependency(kind, Effect.REFUSES) for kind in self.kinds)

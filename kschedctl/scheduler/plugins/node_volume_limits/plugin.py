@@ -356,12 +356,12 @@ def is_schedulable_after_attachment_deleted(info: PodInfo, change: ChangedObject
         plugin = find_in_tree_plugin(volume)
         if plugin is None:
             continue
-        if plugin.driver == change.old.spec.attacher or not _is_translatable(volume, plugin.field):
+        if plugin.driver == change.old.spec.attacher or not _is_translatable_to_csi(volume, plugin.field):
             return True
     return False
 
 
-def _is_translatable(volume: Volume, field: str) -> bool:
+def _is_translatable_to_csi(volume: Volume, field: str) -> bool:
     """Return whether the inline volume, whose source is in this field, can be translated to a CSI volume."""
     try:
         translate_handle(getattr(volume, field))

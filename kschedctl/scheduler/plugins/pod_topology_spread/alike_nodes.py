@@ -77,12 +77,13 @@ class EquallySpreadNodes:
     def update_row(self, row: int, is_feasible: bool) -> None:
         """Move a node to its new group after a copy was placed there.
 
-        If `is_feasible` is False, the node has no room for another copy, and is counted in no group.
+        `is_feasible` is False if the node has no room for another copy. The node then has a group, but is not counted
+        in it.
         """
         old_group = int(self.group[row])
         key = self._keys[old_group].tolist()
         for place, domains in enumerate(self._scored_domains):
-            if domains.domains is None:
+            if domains.is_by_hostname:  # the key has the number of matching pods, which the new copy changes
                 key[place] = int(domains.tally.compute_current_sums(self._trail)[row])
         group = self._find_or_add_group(tuple(key))
         self.group[row] = group
@@ -108,23 +109,24 @@ class EquallySpreadNodes:
         If the group gets its first feasible node or loses its last one, mark the values computed by
         `_prepare_feasible_groups` as outdated.
         """
-        size = int(self._sizes[group])
-        self._sizes[group] = size + change
-        if not (size and size + change):  # the group was or is without feasible nodes
+        old_size = int(self._sizes[group])
+        new_size = old_size + change
+        self._sizes[group] = new_size
+        if old_size == 0 or new_size == 0:
             self._are_groups_outdated = True
 
     def _prepare_feasible_groups(self) -> None:
         """Recompute the parts of the scores that stay valid while the same groups have feasible nodes.
 
-        There is one part per constraint. For hostnames, it is the scores themselves. For other topology keys, it is the
-        domain of each group and the number of these domains.
+        There is one part per constraint. For the topology key hostname, the part is the scores themselves. For any
+        other key, the part is the domain of each group and the number of these domains.
         """
         self._feasible_groups = self._sizes.nonzero()[0]
         self._scores = np.zeros(len(self._sizes), np.int64)
         self._parts = []
         feasible_keys = self._keys[self._feasible_groups]
         for values, constraint, domains in zip(feasible_keys.T, self._constraints, self._scored_domains, strict=True):
-            if domains.domains is None:  # a copy changes the group of its node, but not the score of a group
+            if domains.is_by_hostname:  # a copy changes the group of its node, but not the score of a group
                 self._parts.append(score_counts(values, self._feasible_count, constraint))
             else:
                 self._parts.append(_GroupDomains(values.astype(np.intp), len(np.unique(values))))

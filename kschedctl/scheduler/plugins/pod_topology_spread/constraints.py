@@ -173,7 +173,7 @@ def build_default_selector(info: PodInfo, objects: ClusterObjects) -> Selector:
 def find_selecting_kinds(info: PodInfo) -> tuple[str, ...]:
     """Return the kinds of the objects that may select the pod.
 
-    These are Service and the kind of the pod's controller, if it selects pods.
+    These are Service and, if the pod has a controller of a kind that selects pods, this kind.
     """
     owner = find_controller(info.pod.metadata)
     if owner is None or owner.kind not in ("ReplicationController", *OWNER_KINDS):

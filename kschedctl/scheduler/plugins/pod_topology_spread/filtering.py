@@ -51,36 +51,34 @@ class EmptiestDomain(Detail, frozen=True):
 
         >>> EmptiestDomain("b").describe(0), EmptiestDomain("b", equally_empty=2).describe(0)
         ('the emptiest domain, b, has 0', 'the emptiest domains, b and 2 others, have 0')
-        >>> EmptiestDomain("cp1", 0, "nodeTaintsPolicy", "cp1", "master:NoSchedule").describe(0)
-        'cp1 has 0 and counts despite its taint master:NoSchedule, because nodeTaintsPolicy is Ignore'
-        >>> EmptiestDomain("c", 1, "nodeTaintsPolicy", "n3", "sick:NoExecute").describe(2)
-        'c and 1 other domain have 2 and count despite taint sick:NoExecute of n3, because nodeTaintsPolicy is Ignore'
-        >>> EmptiestDomain("c", 0, "nodeAffinityPolicy", "n3").describe(0)
-        'c has 0 and counts although the pod does not select node n3, because nodeAffinityPolicy is Ignore'
+        >>> print(EmptiestDomain("c", 0, "nodeAffinityPolicy", "n3").describe(0))
+        the emptiest domain, c, has 0; nodeAffinityPolicy: Ignore makes c count although the pod does not select node n3
         """
         others = self.equally_empty
-        if not self.policy:
-            if others:
-                return f"the emptiest domains, {self.domain} and {counted(others, 'other')}, have {fewest}"
-            return f"the emptiest domain, {self.domain}, has {fewest}"
-
         if others:
-            count = f"{self.domain} and {counted(others, 'other domain')} have {fewest} and count"
+            count = f"the emptiest domains, {self.domain} and {counted(others, 'other')}, have {fewest}"
         else:
-            count = f"{self.domain} has {fewest} and counts"
-        return f"{count} {self._explain_first_node_rejection()}, because {self.policy} is Ignore"
+            count = f"the emptiest domain, {self.domain}, has {fewest}"
+        return f"{count}; {self.explain_policy()}" if self.policy else count
 
-    def _explain_first_node_rejection(self) -> str:
-        """Name the taint of the domain's first node, or say that the pod does not select this node.
+    def explain_policy(self) -> str:
+        """Return a clause that says why the domain counts although the pod cannot go there. ``policy`` must be set.
 
-        The text continues a clause that says that the domain, perhaps with others, counts.
+        The clause names the taint of the domain's first node, or says that the pod does not select this node.
+
+        >>> EmptiestDomain("cp1", 0, "nodeTaintsPolicy", "cp1", "master:NoSchedule").explain_policy()
+        'nodeTaintsPolicy: Ignore makes cp1 count despite its taint master:NoSchedule'
+        >>> print(EmptiestDomain("c", 1, "nodeTaintsPolicy", "n3", "sick:NoExecute").explain_policy())
+        nodeTaintsPolicy: Ignore makes c count despite node n3's taint sick:NoExecute
         """
-        is_single_node = self.node == self.domain and not self.equally_empty
+        is_domain_of_node = self.node == self.domain
         if self.taint:
-            return f"despite its taint {self.taint}" if is_single_node else f"despite taint {self.taint} of {self.node}"
-        if self.equally_empty and self.node != self.domain:
-            return f"although the pod does not select node {self.node} in {self.domain}"
-        return f"although the pod does not select {'it' if is_single_node else f'node {self.node}'}"
+            owner = "its taint" if is_domain_of_node else f"node {self.node}'s taint"
+            obstacle = f"despite {owner} {self.taint}"
+        else:
+            rejected_node = "it" if is_domain_of_node else f"node {self.node}"
+            obstacle = f"although the pod does not select {rejected_node}"
+        return f"{self.policy}: Ignore makes {self.domain} count {obstacle}"
 
 
 class TooSkewed(Fact, frozen=True):

@@ -145,9 +145,14 @@ class ScoredDomains(NamedTuple):
     """The running count of matching pods per domain."""
 
     @property
+    def is_by_hostname(self) -> bool:
+        """True if the topology key is hostname, so that each node is a domain, even without the label."""
+        return self.domains is None
+
+    @property
     def has_domain_per_node(self) -> bool:
         """True if no two nodes share a domain, apart from nodes without the label."""
-        return self.domains is None or self.column.separates_nodes
+        return self.is_by_hostname or self.column.separates_nodes
 
     def get_codes(self, rows: Rows) -> Ints | Rows:
         """Return the code of the domain of each node in `rows`.
@@ -258,7 +263,7 @@ class SpreadRowScores:
         """
         column = scored_domains.column
         compute_counts = partial(scored_domains.tally.compute_current_sums, self.view.trail)
-        if scored_domains.domains is not None:
+        if not scored_domains.is_by_hostname:
             yield Distinction(column, compute_counts)
             return
         yield Distinction(build_domain_per_node(self.view), compute_counts)
@@ -285,7 +290,7 @@ class SpreadRowScores:
     def _get_row_domains(self, rows: Rows) -> list[_RowDomains]:
         """Return the domains of the nodes in `rows`, for each constraint.
 
-        They are cached for the latest array, because it is mostly the same for identical pods that follow each other.
+        The domains are cached for the latest array `rows`, which identical pods that follow each other mostly share.
         """
         if rows is not self._latest_rows:
             row_domains = []
@@ -332,7 +337,7 @@ def _count_domains_of_rows(scored_domains: ScoredDomains, rows: Rows, counts: Co
     Every node must be in a domain of its own. Nodes without the label share one domain, except for the topology key
     hostname.
     """
-    if scored_domains.domains is None:  # the key is hostname, so even a node without the label is a domain
+    if scored_domains.is_by_hostname:  # even a node without the label is a domain
         return int(counts.sum())
     is_labelled = scored_domains.column.present[rows]
     unlabelled_domains = 0 if is_labelled.all() else 1  # unlabelled nodes share a domain

@@ -219,7 +219,9 @@ class NotEnoughStorage(Fact, frozen=True):
         return self.claim
 
     def describe(self) -> str:
-        """Describe the requested and the published storage, with the driver if it publishes little or nothing.
+        """Describe the requested storage, and the storage of the largest pool that the node can use.
+
+        If the driver publishes no capacity, or a capacity of 0, the text names the driver and its setting.
 
         >>> print(NotEnoughStorage("a/data", "fast", "2Gi", 2 << 30, "1Gi", 1 << 30, "rack-1", "csi.test").describe())
         claim a/data requests 2Gi of class fast, but CSIStorageCapacity rack-1 has at most 1Gi

@@ -131,9 +131,9 @@ def translate_volume_handle(volume: PersistentVolume, plugin: InTreePlugin) -> s
 def translate_affinity(volume: PersistentVolume, plugin: InTreePlugin) -> VolumeNodeAffinity | None:
     """Return the node affinity of an in-tree volume after translation to CSI, or None if the volume has none.
 
-    The zone label becomes the driver's own label, and the beta label of regions becomes the stable label. If only the
-    volume's labels name zones, these zones are added to all terms. The affinity is unchanged if the driver has no zone
-    label.
+    The zone label becomes the driver's own label, and the beta label of regions becomes the stable label. If no term
+    names a zone, the zones of the volume's labels are added to all terms. The affinity is unchanged if the driver has
+    no zone label.
     """
     affinity = volume.spec.node_affinity
     if not plugin.topology_key:

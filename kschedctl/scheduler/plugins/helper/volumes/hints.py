@@ -160,7 +160,7 @@ def is_schedulable_after_storage_class_added(info: PodInfo, change: ChangedObjec
 
 def is_schedulable_after_volume_change(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
     """Return whether the PersistentVolume is new or its zone or region labels have changed."""
-    return change.old is None or _list_topology_labels(change.old) != _list_topology_labels(change.new)
+    return change.old is None or list_topology_labels(change.old) != list_topology_labels(change.new)
 
 
 def iter_volume_binding_events(gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
@@ -207,11 +207,15 @@ def _parse_max_volume_size(capacity: CSIStorageCapacity) -> int | None:
     return parse_size(text, "CSIStorageCapacity", name).value()
 
 
-def _list_topology_labels(volume: PersistentVolume) -> list[tuple[str, frozenset[str]]]:
-    """Return the volume's zone and region labels, each with its values. Labels with an empty value are left out."""
+def list_topology_labels(volume: PersistentVolume) -> list[tuple[str, frozenset[str]]]:
+    """Return the volume's zone and region labels, each with its values.
+
+    As in upstream, a label with an empty value among its values is left out.
+    """
     labels = []
     for key in TOPOLOGY_LABELS:
-        values = [value.strip() for value in volume.metadata.labels.get(key, "").split(ZONE_DELIMITER)]
+        text = volume.metadata.labels.get(key, "")  # a missing label has a single value, which is empty
+        values = [value.strip() for value in text.split(ZONE_DELIMITER)]
         if all(values):
             labels.append((key, frozenset(values)))
     return labels
@@ -228,9 +232,10 @@ def describe_claims(info: PodInfo, *, ephemeral: bool = True) -> str:
 
 
 def describe_claim_creation(info: PodInfo, view: Fork, *, ephemeral: bool = True) -> str:
-    """Describe the creation of a claim of the pod. If all its claims exist, it is their creation after a deletion.
+    """Describe the creation of one of the pod's claims.
 
-    If `ephemeral` is False, claims of ephemeral volumes are left out.
+    If all claims exist, the text says that a claim is deleted and created again. If `ephemeral` is False, claims of
+    ephemeral volumes are left out.
     """
     claims = get_listers(view).claims
     claim_volumes = [volume for volume in iter_claim_volumes(info.pod) if ephemeral or not volume.ephemeral]
