@@ -21,9 +21,10 @@ MAX_MILLI = INT64_MAX // 1000
 
 
 def with_api_defaults(limit_range: LimitRange) -> LimitRange:
-    """Return the LimitRange with the defaults that the API server adds.
+    """Return the LimitRange with the defaults that the API server adds to its items for containers.
 
-    Default limits default to the maxima, and default requests to the default limits.
+    Missing default limits are set to the maxima. Missing default requests are set to the default limits or, without
+    these, to the minima.
     """
     items = tuple(
         _apply_api_defaults(item) if item.type == CONTAINER_TYPE else item for item in limit_range.spec.limits
@@ -32,7 +33,7 @@ def with_api_defaults(limit_range: LimitRange) -> LimitRange:
 
 
 def _apply_api_defaults(item: LimitRangeItem) -> LimitRangeItem:
-    """Return the item with the API's defaults."""
+    """Return the item for containers with its default limits and default requests completed."""
     limits = {**item.max, **item.default}
     return replace(item, default=limits, default_request={**item.min, **limits, **item.default_request})
 
@@ -102,21 +103,25 @@ class _AddedDefaults(NamedTuple):
 
 def _add_defaults_of_limit_range(request: AdmissionRequest, limit_range: LimitRange) -> list[_AddedDefaults]:
     """Add the defaults of one LimitRange to the containers of a pod in place, and return what was added."""
-    all_added = []
     limits: Resources = {}
     requests: Resources = {}
     for item in limit_range.spec.limits:
         if item.type == CONTAINER_TYPE:
             limits, requests = {**limits, **item.default}, {**requests, **item.default_request}
-    for container_kind, containers in (("container", request.containers), ("init container", request.init_containers)):
-        for container in containers:
-            resources = container.setdefault("resources", {})
-            for part, noun, defaults in (("requests", "request", requests), ("limits", "limit", limits)):
-                added = sorted(_add_missing_defaults(resources, part, defaults))
-                if added:
-                    annotation = f"{', '.join(added)} {noun} for {container_kind} {container.get('name', '')}"
-                    amounts = {f"{part}.{name}": defaults[name] for name in added}
-                    all_added.append(_AddedDefaults(annotation, amounts))
+
+    titled_containers = [(f"container {container.get('name', '')}", container) for container in request.containers]
+    titled_containers += [
+        (f"init container {container.get('name', '')}", container) for container in request.init_containers
+    ]
+    all_added = []
+    for container_title, container in titled_containers:
+        resources = container.setdefault("resources", {})
+        for part, noun, defaults in (("requests", "request", requests), ("limits", "limit", limits)):
+            added = sorted(_add_missing_defaults(resources, part, defaults))
+            if added:
+                annotation = f"{', '.join(added)} {noun} for {container_title}"
+                amounts = {f"{part}.{name}": defaults[name] for name in added}
+                all_added.append(_AddedDefaults(annotation, amounts))
     return all_added
 
 

@@ -69,7 +69,7 @@ class AdmissionRequest:
 
     @property
     def annotations(self) -> Writable:
-        """The annotations of the object."""
+        """The annotations of the object, or an empty dict if there are none. Use ``annotate`` to add one."""
         written: Writable = self.obj.get("metadata", {}).get("annotations") or {}
         return written
 

@@ -78,11 +78,10 @@ def has_token_volume(request: AdmissionRequest) -> bool:
         automounts = account.automount_service_account_token
     if automounts is not None and not automounts:
         return False
-    for container in request.containers:
-        mounted_paths = {mount.get("mountPath") for mount in container.get("volumeMounts") or ()}
-        if TOKEN_PATH not in mounted_paths:
-            return True
-    return False
+    mounted_paths_by_container = [
+        {mount.get("mountPath") for mount in container.get("volumeMounts") or ()} for container in request.containers
+    ]
+    return any(TOKEN_PATH not in mounted_paths for mounted_paths in mounted_paths_by_container)
 
 
 def _check_secrets_are_listed(request: AdmissionRequest, account: ServiceAccount) -> None:

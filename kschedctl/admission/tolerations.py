@@ -158,12 +158,13 @@ def merge_tolerations(first: Sequence[Writable], second: Sequence[Writable]) -> 
     merged: list[Writable] = []
     all_tolerations = [*first, *second]
     for index, toleration in enumerate(all_tolerations):
-        is_covered = any(covers_toleration(earlier, toleration) for earlier in merged)
-        for later in all_tolerations[index + 1 :]:
-            are_equal = drop_empty_fields(later) == drop_empty_fields(toleration)
-            if not are_equal and covers_toleration(later, toleration):
-                is_covered = True
-        if not is_covered:
+        is_covered_by_earlier = any(covers_toleration(earlier, toleration) for earlier in merged)
+        # An equal toleration that comes later is dropped when its turn comes
+        different_later = [
+            later for later in all_tolerations[index + 1 :] if drop_empty_fields(later) != drop_empty_fields(toleration)
+        ]
+        is_covered_by_later = any(covers_toleration(later, toleration) for later in different_later)
+        if not is_covered_by_earlier and not is_covered_by_later:
             merged.append(toleration)
     return merged
 

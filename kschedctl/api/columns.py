@@ -29,7 +29,7 @@ NO_TIME = 2**63 - 1
 class TextColumn(Protocol):
     """A column of P strings, where "" means none."""
 
-    def text_of(self, row: int) -> str:
+    def get_text(self, row: int) -> str:
         """Return the string in a row."""
         ...
 
@@ -49,7 +49,7 @@ class InternedTexts(NamedTuple):
     """Indices into ``values``, shape (P,)."""
     values: Sequence[str]
 
-    def text_of(self, row: int) -> str:
+    def get_text(self, row: int) -> str:
         """Return the string in a row."""
         return self.values[int(self.codes[row])]
 
@@ -68,7 +68,7 @@ class TimeColumn(NamedTuple):
     seconds: npt.NDArray[np.int64]
     """Seconds since 1970, shape (P,); -1 means none."""
 
-    def text_of(self, row: int) -> str:
+    def get_text(self, row: int) -> str:
         """Return the timestamp in a row."""
         return _format_time(int(self.seconds[row]))
 
@@ -87,7 +87,7 @@ class UidColumn(NamedTuple):
     data: bytes
     """The bytes of all UIDs in a row; zeros mean none."""
 
-    def text_of(self, row: int) -> str:
+    def get_text(self, row: int) -> str:
         """Return the UID in a row. Return "" for a pod without a UID."""
         digits = self.data[row * UID_BYTES : (row + 1) * UID_BYTES].hex()
         uid = f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
@@ -95,7 +95,7 @@ class UidColumn(NamedTuple):
 
     def texts(self) -> list[str]:
         """Return the UIDs of all rows."""
-        return [self.text_of(row) for row in range(len(self.data) // UID_BYTES)]
+        return [self.get_text(row) for row in range(len(self.data) // UID_BYTES)]
 
     def take(self, rows: Rows) -> UidColumn:
         """Return the column of some rows."""
@@ -162,7 +162,7 @@ def convert_column_to_microseconds(column: TextColumn, describe_row: Callable[[i
 def build_uid_column(values: Sequence[str]) -> TextColumn:
     """Build a column of UIDs, or of strings if one is not in the API server's format.
 
-    >>> build_uid_column(["d874b460-08fe-4508-a8ae-be43adb0d7b7"]).text_of(0)
+    >>> build_uid_column(["d874b460-08fe-4508-a8ae-be43adb0d7b7"]).get_text(0)
     'd874b460-08fe-4508-a8ae-be43adb0d7b7'
     """
     # In a UidColumn, NO_UID stands for "", so a pod cannot have it.
@@ -184,12 +184,12 @@ def concatenate_columns(columns: Sequence[TextColumn]) -> TextColumn:
         return UidColumn(b"".join([column.data for column in columns]))  # type: ignore[attr-defined]
     if all(isinstance(column, TimeColumn) for column in columns):
         return TimeColumn(np.concatenate([column.seconds for column in columns]))  # type: ignore[attr-defined]
-    return concatenate_texts(
+    return concatenate_interned_texts(
         [column if isinstance(column, InternedTexts) else intern_texts(column.texts()) for column in columns]
     )
 
 
-def concatenate_texts(columns: Sequence[InternedTexts]) -> InternedTexts:
+def concatenate_interned_texts(columns: Sequence[InternedTexts]) -> InternedTexts:
     """Concatenate columns of interned strings into one column that stores each distinct string once."""
     codes_by_value: dict[str, int] = {}
     codes = []

@@ -335,7 +335,7 @@ class PodTable(Sequence[Pod]):
         """Build the pod of a row from its template and its columns."""
         pod = self.templates[self.template[row]]
         meta = pod.metadata
-        texts = PodTexts(*(column.text_of(row) for column in self.columns))
+        texts = PodTexts(*(column.get_text(row) for column in self.columns))
         pod_meta = PodMeta(
             self.names[row],
             meta.namespace,
@@ -380,12 +380,12 @@ class PodSelection(Sequence[Pod]):
 
     def list_node_names(self) -> list[str]:
         """Return the name of each pod's node, "" for an unbound pod. No pod is built."""
-        return [self._table.node.text_of(row) for row in self._rows]
+        return [self._table.node.get_text(row) for row in self._rows]
 
     def find_newest(self) -> Pod:
         """Return the pod that was created last, or the first of several that were. No other pod is built."""
         created = self._table.created
-        get_time = created.seconds.__getitem__ if isinstance(created, TimeColumn) else created.text_of
+        get_time = created.seconds.__getitem__ if isinstance(created, TimeColumn) else created.get_text
         return self._table[max(self._rows, key=get_time)]
 
 

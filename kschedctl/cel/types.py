@@ -140,7 +140,7 @@ class Unification:
         self._trail: list[tuple[Type, Type | None]] = []
         self._fresh = 0
 
-    def new_parameter(self) -> Type:
+    def create_parameter(self) -> Type:
         """Return a new type parameter."""
         self._fresh += 1
         return build_type("param", f"_var{self._fresh}")
@@ -184,7 +184,7 @@ class Unification:
             return cel_type
         if cel_type.kind == "param":
             if cel_type not in fresh:
-                fresh[cel_type] = self.new_parameter()
+                fresh[cel_type] = self.create_parameter()
             return fresh[cel_type]
         instantiated = (self.instantiate(parameter, fresh) for parameter in cel_type.parameters)
         return build_type(cel_type.kind, cel_type.name, *instantiated)

@@ -214,7 +214,11 @@ def _find_cluster_pods(manifests: Iterable[Manifest], reading: ReadResult) -> Po
 def _build_cluster(
     source: Source, reading: ReadResult, objects: Mapping[str, Sequence[Any]], outer_cluster: Cluster | None
 ) -> Cluster:
-    """Return the cluster that the files describe, or the outer cluster with the files' objects added."""
+    """Return the cluster that the files describe, or the outer cluster with the files' objects added.
+
+    Objects that are left out or not explained are logged. The outer cluster keeps only the gaps of kinds that the files
+    lack as well. A configuration in the files replaces that of the outer cluster unless ``source`` names one.
+    """
     if outer_cluster is None:
         log_skipped_hooks(reading)
         return build_cluster_from_files(source, reading, objects)
@@ -252,7 +256,10 @@ class _Workload(NamedTuple):
 
 
 def _is_part_of_cluster(manifest: Manifest, files_with_nodes: Collection[str]) -> bool:
-    """Return whether the object belongs to the cluster: a bound pod, a pod in a file with nodes, or a Helm hook."""
+    """Return whether the object belongs to the cluster, as all objects do except for workloads and unbound pods.
+
+    Unbound pods in a file with nodes belong to the cluster too, as well as Helm hooks that no installation runs.
+    """
     document = manifest.document
     if not is_workload_manifest(document) or is_non_install_hook(document):
         return True

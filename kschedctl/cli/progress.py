@@ -28,7 +28,7 @@ class ProgressBars:
     def begin(self, what: str, total: int) -> Callable[[int], None]:
         """Start a task of `total` steps (0 if unknown). Return a function that reports how many further steps are done.
 
-        The task's bar appears after PATIENCE_SECONDS, or at once if another bar is there already. It replaces an
+        The task's bar appears after PATIENCE_SECONDS, or at once if another bar is there already. The bar replaces an
         earlier bar with the title `what`, and is updated at most every STEP_SECONDS.
         """
         started = last_update = monotonic()

@@ -261,7 +261,8 @@ def log_cluster(cluster: Cluster) -> None:
     log.info("read %s nodes and %s pods of %s", f"{len(cluster.nodes):,}", f"{len(cluster.pods):,}", provenance.server)
     log.info("kube-scheduler %s, leader %s", provenance.server_version or "?", provenance.leader or "unknown")
     log.info("configuration: %s", provenance.configured_by or "as given, else kube-scheduler's defaults")
-    log.info("resourceVersions: %s", ", ".join(f"{kind} {v}" for kind, v in provenance.resource_versions.items()))
+    resource_versions = ", ".join(f"{kind} {version}" for kind, version in provenance.resource_versions.items())
+    log.info("resourceVersions: %s", resource_versions)
     if provenance.changed:
         counts = ", ".join(f"{number:,} {kind}" for kind, number in provenance.changed.items())
         log.warning("note: changed while the cluster was read (the newest state is used): %s", counts)

@@ -367,28 +367,39 @@ def _decode_documents(documents: Iterable[JsonObject]) -> _DecodedDocuments:
     """
     decoded = _DecodedDocuments({}, {}, {})
     for document in flatten_lists(documents):
-        kind = get_kind(document)
-        version = str(document.get("apiVersion") or "")
-        add_converted = partial(_add_converted_object, decoded.by_kind, document)
-        if _is_controller_allocated(document, kind):
-            decoded.gaps["ResourceClaim"] = CONTROLLER_ALLOCATION_GAP
-            decoded.gaps[kind] = CONTROLLER_ALLOCATION_GAP
-        elif not is_relevant_kind(kind, version):
-            # A custom resource may still create pods.
-            resource = build_custom_resource(document) if may_create_pods(document) else None
-            if resource:
-                decoded.by_kind.setdefault(OTHER_CUSTOM_RESOURCE, []).append(resource)
-        elif not is_read_name(kind, object_at(document, "metadata").get("name")):
-            continue  # of kinds such as ConfigMap, only objects of certain names are read
-        elif not is_unknown_newer_version(kind, version):
-            add_converted()
-        else:
-            gap = read_newer_version(kind, document, add_converted)
-            if gap is not None:
-                decoded.gaps.setdefault(kind, gap)
-            else:
-                decoded.warnings[describe_accepted_version(kind, version)] = None
+        _add_decoded_document(decoded, document)
     return decoded
+
+
+def _add_decoded_document(decoded: _DecodedDocuments, document: JsonObject) -> None:
+    """Decode the document of an object, and add the object or its gap to `decoded`.
+
+    Raises InputError if the document is malformed.
+    """
+    kind = get_kind(document)
+    version = str(document.get("apiVersion") or "")
+    if _is_controller_allocated(document, kind):
+        decoded.gaps["ResourceClaim"] = CONTROLLER_ALLOCATION_GAP
+        decoded.gaps[kind] = CONTROLLER_ALLOCATION_GAP
+        return
+    if not is_relevant_kind(kind, version):
+        # A custom resource may still create pods.
+        resource = build_custom_resource(document) if may_create_pods(document) else None
+        if resource:
+            decoded.by_kind.setdefault(OTHER_CUSTOM_RESOURCE, []).append(resource)
+        return
+    if not is_read_name(kind, object_at(document, "metadata").get("name")):
+        return  # of kinds such as ConfigMap, only objects of certain names are read
+
+    add_converted = partial(_add_converted_object, decoded.by_kind, document)
+    if not is_unknown_newer_version(kind, version):
+        add_converted()
+        return
+    gap = read_newer_version(kind, document, add_converted)
+    if gap is not None:
+        decoded.gaps.setdefault(kind, gap)
+    else:
+        decoded.warnings[describe_accepted_version(kind, version)] = None
 
 
 def _index_by_name(objects: Iterable[Any]) -> dict[tuple[str, str], int]:

@@ -20,9 +20,9 @@ from kschedctl.cluster import Cluster
 def recreate_pod(pod: Pod, cluster: Cluster) -> Pod:
     """Return the pod that a controller creates in place of a deleted pod.
 
-    The new pod is pending and has no node. It keeps the name and UID of the deleted pod, and thereby its claims. It has
-    the zone and region labels of its controller's template, but not those of the old pod's node. A template that was
-    not read is assumed to lack these labels. A pod without a node keeps its labels.
+    The new pod is pending. The name and UID of the deleted pod stay, and thereby its claims. The zone and region labels
+    of the old pod's node are replaced by those of the controller's template. A template that was not read is assumed to
+    lack these labels. A pod without a node keeps its labels.
     """
     labels = pod.metadata.labels
     pending = build_pending_pod(pod)

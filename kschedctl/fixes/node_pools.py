@@ -26,6 +26,7 @@ from kschedctl.replay import kubectl
 from kschedctl.reports.new_node import NewNode
 from kschedctl.reports.remedy import Remedy
 from kschedctl.snapshot.nodes import ZONE
+from kschedctl.text.counts import join_words
 
 KARPENTER = "karpenter.sh"
 SOME_VALUE = "true"
@@ -224,7 +225,7 @@ def _build_zone_correction(
         types = [_add_zone_offerings(instance_type, zone) for instance_type in derive_instance_types(cluster)]
 
     reference = get_class_reference(pool)
-    zones = ", ".join(sorted(node_class.zones))
+    zones = join_words(sorted(node_class.zones))
     class_name = f"{reference.kind} {reference.name}"
     return PoolCorrection(
         pool.metadata.name,

@@ -320,7 +320,7 @@ class Rollouts:
             if max_unavailable is not None:
                 pods_down = counted(max_unavailable, "of its pods is", "of its pods are")
                 line += (
-                    f". With maxSurge 0 and maxUnavailable {max_unavailable:,}, its rollout completes, but up to "
+                    f". With maxSurge 0 and maxUnavailable {max_unavailable:,}, the rollout completes, but up to "
                     f"{pods_down} down at a time"
                 )
             yield line

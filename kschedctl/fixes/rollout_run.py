@@ -71,7 +71,7 @@ def plan_and_run_rollout(
     try:
         change, cluster = _plan_rollout(owner, trial, old_pods, cluster, manifest)
     except InputError as error:
-        return RolloutResult(owner, harm=f"its pods cannot be created: {error.what}")
+        return RolloutResult(owner, harm=f"the new pods cannot be created: {error.what}")
 
     # The user deletes the old pods that the rollout neither keeps nor replaces.
     rollout_keys = {pod.key for pod in (*change.kept, *change.removed)}
@@ -281,12 +281,12 @@ def _run_rollout(
     waiting = max(change.desired - placed_after, 0)
     rolled_out = add_evictions_to_result(RolloutResult(owner, restarted, waiting), simulation, own_positions)
     if any(eviction.victim in own_positions for eviction in simulation.evictions):
-        return rolled_out._replace(harm="its rollout would evict its own pods")
+        return rolled_out._replace(harm="the rollout would evict pods of the same workload")
     if rollout.denied is not None:
-        return rolled_out._replace(harm=f"its pods cannot be created: {shorten_api_message(creation.denials[0])}")
+        return rolled_out._replace(harm=f"the new pods cannot be created: {shorten_api_message(creation.denials[0])}")
     is_stuck = bool(rollout.old or rollout.coming)
     if is_stuck:
-        return rolled_out._replace(harm=f"its rollout gets {rollout.status}")
+        return rolled_out._replace(harm=f"the rollout gets {rollout.status}")
 
     enough_placed = min(placed_before + 1, change.desired)  # one more than before, or all
     if placed_after >= enough_placed:

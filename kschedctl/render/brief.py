@@ -292,13 +292,12 @@ def _list_summary_entries(summary: Summary, document: Document) -> tuple[str, ..
     if _lists_findings(summary):
         return (*summary.warnings, *summary.advice)
     entries = summary.pods[document.headline_entries if isinstance(document, PlainReport) else 0 :]
-    if summary.summarizes == "Capacity" and len(summary.pods) == 1:  # the headline has the number of its pods
-        return tuple(_describe_misfit("one more pod", replace(pods, pods=1)) for pods in entries)
+    subjects = [_describe_entry_subject(summary, pods) for pods in entries]
     if summary.summarizes == "Capacity":
-        return tuple(
-            _describe_misfit(_describe_entry_subject(summary, pods), replace(pods, pods=1)) for pods in entries
-        )
-    return tuple(_describe_misfit(_describe_entry_subject(summary, pods), pods) for pods in entries)
+        entries = tuple(replace(pods, pods=1) for pods in entries)  # the reasons are those of one more pod
+        if len(summary.pods) == 1:  # the headline names the only workload and the number of its pods
+            subjects = ["one more pod"] * len(entries)
+    return tuple(_describe_misfit(subject, pods) for subject, pods in zip(subjects, entries, strict=True))
 
 
 def _describe_misfit(subject: str, pods: ShortPods) -> str:

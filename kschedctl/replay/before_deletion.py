@@ -19,7 +19,7 @@ from kschedctl.api.arrays import Bools, Position, Row, Rows
 from kschedctl.api.copying import replace
 from kschedctl.api.labels import Selector, selector_from_api
 from kschedctl.api.node_health import UNREACHABLE_TAINT
-from kschedctl.api.objects import CSIDriver, Node, PersistentVolume, Pod, Taint
+from kschedctl.api.objects import Node, Pod, Taint
 from kschedctl.api.ownership import find_controller
 from kschedctl.api.tolerations import tolerates
 from kschedctl.replay.certain_fits import FitProver
@@ -29,6 +29,7 @@ from kschedctl.replay.pools import find_unready_nodes
 from kschedctl.replay.settling import schedule_victims_until_stable
 from kschedctl.replay.shared_cluster import SharedCluster
 from kschedctl.replay.terminating_pods import LingeringPods, add_stand_ins
+from kschedctl.replay.volumes import is_attached_to_one_node
 from kschedctl.reports.lost_nodes import LatePods, LateReason, PodsWaitingForDeletion, WaitingRule
 from kschedctl.scheduler.engine.diagnosis import run_post_filter
 from kschedctl.scheduler.engine.preemption.budgets import get_budgets
@@ -306,25 +307,9 @@ def find_pods_with_attached_volumes(view: Fork, positions: Iterable[Position]) -
         pod = view.pods.objects[position]
         claims = (storage.claims.get((pod.metadata.namespace, source.claim_name)) for source in iter_claim_volumes(pod))
         volumes = (storage.volumes.get(claim.spec.volume_name) for claim in claims if claim is not None)
-        if any(volume is not None and _is_attached_to_one_node(volume, storage.drivers) for volume in volumes):
+        if any(volume is not None and is_attached_to_one_node(volume, storage.drivers) for volume in volumes):
             attached.append(position)
     return attached
-
-
-ATTACHED_SOURCES = ("gce_persistent_disk", "aws_elastic_block_store", "azure_disk", "cinder", "vsphere_volume")
-"""The fields of a PersistentVolume's spec with a source that is attached to nodes, besides `csi`."""
-SHARED_MODES = frozenset(("ReadWriteMany", "ReadOnlyMany"))
-
-
-def _is_attached_to_one_node(volume: PersistentVolume, drivers: Mapping[str, CSIDriver]) -> bool:
-    """Return whether the volume is attached to nodes, and to no more than one at a time. `drivers` are by name."""
-    spec = volume.spec
-    if not spec.access_modes or not SHARED_MODES.isdisjoint(spec.access_modes):
-        return False
-    if spec.csi is None:
-        return any(getattr(spec, field) is not None for field in ATTACHED_SOURCES)
-    driver = drivers.get(spec.csi.driver)
-    return driver is None or driver.spec.attach_required is not False
 
 
 # -- pods that fit nowhere yet ---------------------------------------------------------------------------------------
@@ -454,8 +439,8 @@ def _is_rejected_for_volumes(simulation: Simulation, position: Position) -> bool
 def _find_rule(simulation: Simulation, position: Position, rules: set[WaitingRule]) -> WaitingRule:
     """Return the first of these rules whose plugin rejects the pod, or OTHER_PODS if there is none.
 
-    A plugin rejects the pod if it is the first to do so on some node. If none of the rules' plugins is, the plugins
-    that keep the pod from preempting count instead.
+    Only the first plugin that rejects the pod on a node counts there. If no plugin of these rules counts on any node,
+    the plugins that keep the pod from preempting count instead.
     """
     rejectors = simulation.find_rejectors(position).all
     if rejectors.isdisjoint(PLUGIN_BY_RULE[rule] for rule in rules):

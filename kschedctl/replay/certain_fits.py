@@ -385,8 +385,9 @@ class FitProver:
         """Return whether pods of this kind surely find a free node in each of these masks (N,) of nodes."""
         blocked = self._count_blocking_pods(kind, number, competitors)
         answers = competitors.room_answers
+        needs_key = None if kind.needs is None else kind.needs.tobytes()
         for nodes in domains:
-            key = (nodes.tobytes(), None if kind.needs is None else kind.needs.tobytes(), blocked)
+            key = (nodes.tobytes(), needs_key, blocked)  # all that the answer depends on for these competitors
             if key not in answers:
                 answers[key] = self._has_room(kind, nodes, competitors, blocked)
             if not answers[key]:
@@ -470,10 +471,10 @@ class FitProver:
     def _split_by_domain(self, kind: PodKind, number: int, fits: Bools) -> list[Bools]:
         """Return the mask (N,) of the fitting nodes in each domain to which the spread constraint may direct a pod.
 
-        These are all domains that count for the constraint. If a domain of only lost nodes limits the pods of the kind,
-        they are the domains that may take more of these pods. `number` is the number of the kind's PodInfo, and `fits`
-        (N,) marks the fitting nodes. If there is no such domain, the result is one empty mask. Raises PluginError if a
-        plugin fails.
+        The constraint may direct a pod to each domain that it counts. If a domain of only lost nodes limits the pods of
+        the kind, only the domains that may take more of these pods are left. `number` is the number of the kind's
+        PodInfo, and `fits` (N,) marks the fitting nodes. If there is no such domain, the result is one empty mask.
+        Raises PluginError if a plugin fails.
         """
         spread = self._count_pods_per_domain(kind)
         is_limited_by_lost_domain = number in self._limited_kinds

@@ -101,6 +101,17 @@ def _count_nodes_by_label_value(view: Fork, rows: Ints, key: str) -> dict[str, i
     return {value: count for value, count in count_by_value if count or includes_absent_values}
 
 
+class _GroupKey(NamedTuple):
+    """What the pods without a node in one group have in common."""
+
+    workload: str
+    verdict: str
+    message: str
+    known_cause: str
+    """A cause that the message does not name, or "" if such a cause can only be an object that is missing."""
+    place: WaitingQueue
+
+
 def group_unplaced_pods(
     simulation: Simulation,
     outcomes: Iterable[Outcome],
@@ -117,38 +128,38 @@ def group_unplaced_pods(
     have to leave. If it is given, the largest groups come first, and groups say which pods were evicted from other
     nodes. ``causes`` maps pods to causes that their messages do not name.
     """
-    pods_by_group: dict[tuple[str, str, str, str, WaitingQueue], list[Pod]] = {}
+    pods_by_group: dict[_GroupKey, list[Pod]] = {}
     for outcome in outcomes:
         if not outcome.is_placed:
             pod = simulation.view.pods.objects[outcome.position]
-            workload = workloads.get(pod.key) or str(find_owner(pod))
-            place = _find_waiting_queue(simulation, outcome) if with_queues else NO_QUEUE
-            cause = causes.get(pod.key) or explain_confining_volume(simulation.view, pod)
-            group = (workload, outcome.verdict, outcome.message, cause, place)
+            group = _GroupKey(
+                workload=workloads.get(pod.key) or str(find_owner(pod)),
+                verdict=outcome.verdict,
+                message=outcome.message,
+                known_cause=causes.get(pod.key) or explain_confining_volume(simulation.view, pod),
+                place=_find_waiting_queue(simulation, outcome) if with_queues else NO_QUEUE,
+            )
             pods_by_group.setdefault(group, []).append(pod)
     if not pods_by_group:
         return ()
 
-    # Explain each group by its first pod
     missing_objects = MissingObjects(simulation.view.cluster)
     unplaced = []
-    for (workload, verdict, message, known_cause, place), pods in pods_by_group.items():
-        first_pod, *_ = pods
-        keys = tuple(pod.key for pod in pods)
-        cause = known_cause
-        if not cause and verdict != NOT_CREATED:
-            cause = missing_objects.explain(first_pod)
+    for group, pods in pods_by_group.items():
+        cause = group.known_cause
+        if not cause and group.verdict != NOT_CREATED:
+            cause = missing_objects.explain(pods[0])  # the first pod stands for the group
         evicted_from = {}
         if displaced_from is not None:
             evicted_from = {pod.key: pod.spec.node_name for pod in pods if pod.spec.node_name not in displaced_from}
         unplaced.append(
             UnplacedPods(
-                workload,
-                verdict=verdict,
-                message=message,
-                pods=keys,
-                queue=place.queue,
-                rejectors=place.rejectors,
+                group.workload,
+                verdict=group.verdict,
+                message=group.message,
+                pods=tuple(pod.key for pod in pods),
+                queue=group.place.queue,
+                rejectors=group.place.rejectors,
                 cause=cause,
                 evicted_from=evicted_from,
             )

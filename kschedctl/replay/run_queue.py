@@ -29,10 +29,10 @@ from kschedctl.text.counts import counted
 def run_queue(cluster: Cluster, closed_loop: bool = False) -> QueueRun:
     """Schedule the pending pods in the order of the queue, with the clock stopped, and report every cycle.
 
-    With ``closed_loop``, the effects of each cycle return as events before the next cycle. They may put pods back into
-    the queue, until no pod is left to try. Without it, the scheduler sees no bindings, and no victim leaves. Ties
-    between nodes go to the first node by name. Raises InputError if a pod is invalid, and ConfigurationError if the
-    scheduler's configuration is invalid.
+    With ``closed_loop``, the effects of each cycle return as events before the next cycle. These events may put pods
+    back into the queue, until no pod is left to try. Without ``closed_loop``, the scheduler sees no bindings, and no
+    victim leaves. Ties between nodes go to the first node by name. Raises InputError if a pod is invalid, and
+    ConfigurationError if the scheduler's configuration is invalid.
 
     >>> from kschedctl import Cluster, run_queue
     >>> pod = {"kind": "Pod", "metadata": {"name": "web", "namespace": "shop"}}

@@ -7,14 +7,14 @@ pkg/scheduler/framework/plugins/volumebinding (v1.36).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
 
 from kschedctl.api.arrays import Position, Rows
-from kschedctl.api.objects import PersistentVolume, PersistentVolumeClaim, Pod, VolumeNodeAffinity
+from kschedctl.api.objects import CSIDriver, PersistentVolume, PersistentVolumeClaim, Pod, VolumeNodeAffinity
 from kschedctl.api.resource_names import EPHEMERAL_STORAGE, format_amount
 from kschedctl.reports.placements import PinnedVolume
 from kschedctl.scheduler.plugins.helper.volumes.listers import (
@@ -32,6 +32,9 @@ from kschedctl.text.counts import agreeing, first_few
 
 PoolKey = tuple[str, tuple[int, ...]]
 """A StorageClass, and the indices of its pools that a node can use."""
+ATTACHED_SOURCES = ("gce_persistent_disk", "aws_elastic_block_store", "azure_disk", "cinder", "vsphere_volume")
+"""The fields of a PersistentVolume's spec with a source that is attached to nodes, besides `csi`."""
+SHARED_MODES = frozenset(("ReadWriteMany", "ReadOnlyMany"))
 
 
 def find_pinned_volumes(view: Fork, rows: Rows, positions: Iterable[Position]) -> tuple[PinnedVolume, ...]:
@@ -204,7 +207,9 @@ def describe_volumes_on_several_nodes(view: Fork, placed: Sequence[Position]) ->
         for position in _select_claim_users(view, placed)
         for volume in iter_claim_volumes(pods[position])
     }
-    claims = {key for key in keys if key in listers.claims and _is_attached_to_one_node(listers, listers.claims[key])}
+    claims = {
+        key for key in keys if key in listers.claims and _uses_volume_attached_to_one_node(listers, listers.claims[key])
+    }
     if not claims:
         return ()
     return tuple(
@@ -248,32 +253,34 @@ def _find_nodes_by_claim(view: Fork, claims: Collection[tuple[str, str]]) -> dic
     return nodes_by_claim
 
 
-def _is_attached_to_one_node(listers: Listers, claim: PersistentVolumeClaim) -> bool:
+def _uses_volume_attached_to_one_node(listers: Listers, claim: PersistentVolumeClaim) -> bool:
     """Return whether the volume of the claim is attached to nodes, and to only one at a time.
 
     For a claim without a volume, the driver of its class has to be known.
     """
     volume = listers.volumes.get(claim.spec.volume_name)
-    if volume is None:
-        modes = claim.spec.access_modes
-        storage_class = listers.classes.get(get_claim_class(claim))
-        driver = listers.drivers.get(storage_class.provisioner) if storage_class else None
-        is_attached = driver is not None and driver.spec.attach_required is not False
-    else:
-        spec = volume.spec
-        modes = spec.access_modes
-        driver = listers.drivers.get(spec.csi.driver) if spec.csi else None
-        is_attached_by_csi = spec.csi is not None and (driver is None or driver.spec.attach_required is not False)
-        disks = (
-            spec.gce_persistent_disk,
-            spec.aws_elastic_block_store,
-            spec.azure_disk,
-            spec.cinder,
-            spec.vsphere_volume,
-        )
-        is_attached = is_attached_by_csi or any(disk is not None for disk in disks)
-    is_for_several_nodes = "ReadWriteMany" in modes or "ReadOnlyMany" in modes
-    return is_attached and bool(modes) and not is_for_several_nodes
+    if volume is not None:
+        return is_attached_to_one_node(volume, listers.drivers)
+    storage_class = listers.classes.get(get_claim_class(claim))
+    driver = listers.drivers.get(storage_class.provisioner) if storage_class else None
+    is_attached = driver is not None and driver.spec.attach_required is not False
+    return is_attached and _allow_only_one_node(claim.spec.access_modes)
+
+
+def is_attached_to_one_node(volume: PersistentVolume, drivers: Mapping[str, CSIDriver]) -> bool:
+    """Return whether the volume is attached to nodes, and to no more than one at a time. ``drivers`` are by name."""
+    spec = volume.spec
+    if not _allow_only_one_node(spec.access_modes):
+        return False
+    if spec.csi is None:
+        return any(getattr(spec, field) is not None for field in ATTACHED_SOURCES)
+    driver = drivers.get(spec.csi.driver)
+    return driver is None or driver.spec.attach_required is not False
+
+
+def _allow_only_one_node(access_modes: Sequence[str]) -> bool:
+    """Return whether there are access modes, and none of them is for several nodes."""
+    return bool(access_modes) and SHARED_MODES.isdisjoint(access_modes)
 
 
 def describe_exceeded_storage(view: Fork, placed: Iterable[Position]) -> tuple[str, ...]:

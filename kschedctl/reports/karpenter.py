@@ -208,8 +208,8 @@ class Provisioning(Report, frozen=True):
     def build_headline_parts(self) -> tuple[str, ...]:
         """Return three texts: how many nodes are launched, for how many pending pods, and a remark.
 
-        The remark says how many pods get no node or stay pending or, if no node is launched, which instance types are
-        known. It may be "". Without pending pods, the last two texts are "".
+        The remark says how many pods get no node or stay pending. If no node is launched, it says which instance types
+        are known. The remark may be "". Without pending pods, the last two texts are "".
         """
         pod_count = len(self.pending) + len({event.name for event in self.rejected})
         if not pod_count:

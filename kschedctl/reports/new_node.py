@@ -137,7 +137,7 @@ class NewNode(Document, frozen=True):
     def closest(self) -> str:
         """The pool that lacks the fewest things to take the pod.
 
-        It is "" if a pool takes the pod, or if fewer than two pools lack something.
+        The name is "" if a pool takes the pod, or if fewer than two pools lack something.
         """
         refusing = [pool for pool in self.pools if pool.missing]
         if len(refusing) < 2 or any(pool.takes for pool in self.pools):

@@ -13,7 +13,7 @@ from kschedctl.reports.columns import Column
 from kschedctl.reports.document import Document
 from kschedctl.reports.report import GateProblem, with_pod_count
 from kschedctl.reports.summary import ShortPods
-from kschedctl.text.counts import agreeing, counted, first_few
+from kschedctl.text.counts import agreeing, counted, first_few, join_first_few
 from kschedctl.text.printable import rewrite_fit_error
 
 
@@ -349,15 +349,40 @@ class PinnedVolume(Document, frozen=True):
     @property
     def cause(self) -> str:
         """The reason why the pod fits nowhere else."""
-        volume = f"volume {self.volume} (claim {self.claim})"
+        return self._explain(f"volume {self.volume} (claim {self.claim})", count=1)
+
+    @property
+    def shared_cause(self) -> str:
+        """The reason why several pods fit nowhere else that have such volumes. It names no volume."""
+        return self._explain("their volumes", count=2)
+
+    def _explain(self, subject: str, count: int) -> str:
+        """Explain where `count` volumes, which are the subject of the sentence, force their pods to run."""
         nodes = first_few(self.nodes)
-        if self.domain and not self.local:
+        can_run = agreeing(count, "the pod can run only", "the pods can run only")
+        there = agreeing(len(self.nodes), "there", "on these nodes")
+        if self.local:
+            return f"{subject} {agreeing(count, 'is', 'are')} local to {nodes}, so {can_run} {there}"
+        if self.domain:
             are_only = agreeing(len(self.nodes), "is the only node", "are the only nodes")
             place = f"can be used only from {self.domain}, where {nodes} {are_only}"
-            return f"{volume} {place}, so the pod needs a node there"
-        place = f"is local to {nodes}" if self.local else f"can be used only from {nodes}"
-        there = agreeing(len(self.nodes), "there", "on these nodes")
-        return f"{volume} {place}, so the pod can run only {there}"
+            return f"{subject} {place}, so {agreeing(count, 'the pod needs', 'the pods need')} a node there"
+        return f"{subject} can be used only from {nodes}, so {can_run} {there}"
+
+
+def explain_pinned_pods(volumes: Sequence[PinnedVolume]) -> dict[str, str]:
+    """Return, by pod, why the pods with these volumes fit nowhere else.
+
+    If volumes of several pods can be used only from the same nodes, these pods have the same text, so that reports can
+    group them.
+    """
+    pods_by_place: dict[tuple[tuple[str, ...], bool], set[str]] = {}
+    for volume in volumes:
+        pods_by_place.setdefault((volume.nodes, volume.local), set()).add(volume.pod)
+    return {
+        volume.pod: volume.cause if len(pods_by_place[volume.nodes, volume.local]) == 1 else volume.shared_cause
+        for volume in volumes
+    }
 
 
 def describe_data_on_nodes(volumes: Iterable[PinnedVolume]) -> tuple[str, ...]:
@@ -370,8 +395,9 @@ def describe_data_on_nodes(volumes: Iterable[PinnedVolume]) -> tuple[str, ...]:
         return ()
     nodes = tuple(dict.fromkeys(node for volume in local.values() for node in volume.nodes))
     of_volumes = f"of local {agreeing(len(local), 'volume', 'volumes')}"
-    names = first_few([f"{volume.volume} ({volume.pod})" for volume in local.values()])
-    return (f"the data {of_volumes} {names} is lost if {first_few(nodes)} {agreeing(len(nodes), 'is', 'are')} deleted",)
+    names = join_first_few([f"{volume.volume} ({volume.pod})" for volume in local.values()])
+    condition = f"{nodes[0]} is deleted" if len(nodes) == 1 else f"their nodes ({first_few(nodes)}) are deleted"
+    return (f"the data {of_volumes} {names} is lost if {condition}",)
 
 
 class JobFailureReason(StrEnum):
@@ -512,9 +538,9 @@ class EvictionChain(Document, frozen=True):
     def outcomes_clause(self) -> str:
         """The outcomes of the evicted pods, as the end of a sentence about their eviction.
 
-        The text starts with a colon, or with a comma for a single pod: ``: 3 get another node, 2 stay Pending`` or ``,
-        which stays Pending``. It also names the pods that replacements evict, and the preemptors that lose their node
-        to replacements.
+        The text reads like ``: 3 get another node, 2 stay Pending`` or, for a single pod, like ``, which stays
+        Pending``. The text also names the pods that replacements evict, and the preemptors that lose their node to
+        replacements.
         """
         verbs_by_outcome = (
             (self.moved, ("gets another node", "get another node")),

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from kschedctl.api.times import format_age_of_seconds
 from kschedctl.reports.document import Document, RootDocument
-from kschedctl.text.counts import agreeing, counted, first_few, spell_age
+from kschedctl.text.counts import agreeing, counted, first_few, join_first_few, spell_age
 
 MOST_BYTES = 12_000
 """The maximum length of the JSON."""
@@ -357,7 +357,7 @@ def list_eviction_costs(harms: EvictingReport) -> tuple[FixCost, ...]:
         costs.append(FixCost(CostKind.GIVES_UP, text))
     if harms.outages:
         until = agreeing(len(harms.outages), "until its replacement runs", "until replacements run")
-        text = f"leaves {first_few(harms.outages)} without a running pod {until}"
+        text = f"leaves {join_first_few(harms.outages)} without a running pod {until}"
         short = f"leaves {first_few(harms.outages, 1)} without a running pod for a while"
         costs.append(FixCost(CostKind.GIVES_UP, text, short=short))
     if harms.starting_over:

@@ -309,12 +309,11 @@ class Fork:
         info: PodInfo | None = None,
         by_node: Hashable = None,
     ) -> Tally:
-        """Return the tally that keeps the sums of pod weights on each node or in each of the `domains`.
+        """Return the tally of the sums of pod weights by node or by `domains`, from the cache if possible.
 
         `weights` computes the weights, and `key` identifies the weights and the domains. With `info`, the tally is for
-        pods like this one, and is not cached if `info` has no number. `by_node` is the key of the tally with the same
-        weights by node. If that tally is cached, the sums by domain are computed from it. The caller must bring the
-        tally up to date with the trail.
+        pods like this one, and is not cached if `info` has no number. Sums by domain are computed from the tally by
+        node with the key `by_node`, if that is cached. The caller must bring the tally up to date with the trail.
         """
         pod_key = _build_pod_key(key, info)
         tally = self._tallies.get(pod_key)

@@ -30,7 +30,7 @@ class HostPort(NamedTuple):
     protocol: str
     port: int
 
-    def conflicts(self, other: HostPort) -> bool:
+    def conflicts_with(self, other: HostPort) -> bool:
         """Return whether both have the same port and protocol on overlapping addresses."""
         if (self.protocol, self.port) != (other.protocol, other.port):
             return False

@@ -182,14 +182,14 @@ class Collector:
     def _add_manifest_or_warn(self, document: dict[str, object], kind: str, version: str, place: Place) -> None:
         """Add a document without UID as a manifest if it is a pod, a workload, or of a kind in AROUND_PODS.
 
-        A document with a UID exists in a cluster already. Such a workload is collected as a stored one, and such a pod
-        only gets warnings about new fields. Karpenter's objects only get warnings about unknown fields. Documents of
-        other kinds, and of kinds in AROUND_PODS whose API is custom or newer, are ignored.
+        A document with a UID exists in a cluster already: a workload is collected as a stored one, and a pod only gets
+        warnings about new fields. Karpenter's objects only get warnings about unknown fields. All other documents, and
+        documents in AROUND_PODS whose API is custom or newer, are ignored.
         """
         has_uid = _has_uid(document)
         if kind in POD_HOLDERS and not has_uid:
             self._add_manifest(document, place)
-        elif kind == "Pod":
+        elif kind == "Pod":  # a stored one, as are the workloads below
             self.warn_of_new_pod_fields(document, place)
         elif kind in POD_HOLDERS:
             self.stored.append(Manifest(document, place))

@@ -140,7 +140,15 @@ REASON_WORDS = {
     "node is filtered out by the prefilter result": ("is not a node it may run on", "are not nodes it may run on"),
     "invalid node topology data": ("has invalid topology data", "have invalid topology data"),
 }
-"""Upstream's reason -> the words for one node and for several nodes."""
+"""Upstream's reason -> the words for one node and for several nodes. They are about a single pod."""
+
+_PLURAL_PRONOUNS = (
+    (" its ", " their "),
+    (" to it", " to them"),
+    (" it may run", " they may run"),
+    (" it needs", " they need"),
+)
+"""Pronoun for a single pod in `REASON_WORDS` -> the pronoun for several pods."""
 
 REASON_PATTERNS = (
     (r"Insufficient (?P<resource>\S+)", "lacks {resource}", "lack {resource}"),
@@ -264,6 +272,8 @@ def rewrite_fit_error(message: str, pods: int = 1, closed: int = 0) -> str:
 
     >>> rewrite_fit_error("0/3 nodes are available: 1 node(s) were unschedulable, 2 Insufficient cpu.")
     'fits on none of the 3 nodes: 2 lack CPU, 1 is cordoned'
+    >>> rewrite_fit_error("0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector.", pods=2)
+    'fit on none of the 3 nodes: 3 do not match their node affinity/selector'
     >>> rewrite_fit_error('0/3 nodes are available: persistentvolumeclaim "data" not found.')
     'fits on none of the 3 nodes: persistentvolumeclaim "data" not found'
     >>> rewrite_fit_error("0/3 nodes are available: 3 Insufficient cpu, 2 Insufficient memory.")
@@ -309,22 +319,22 @@ def rewrite_fit_error(message: str, pods: int = 1, closed: int = 0) -> str:
         return f"{headline}: {WHOLE_REASON_WORDS.get(sentences, sentences)}"
     if nodes != 1 and sum(count for count, _ in counted_reasons) > nodes:
         suffix = f" (a node may count more than once){suffix}"
-    text = f"{headline}: {_describe_reasons(counted_reasons)}{suffix}"
+    text = f"{headline}: {_describe_reasons(counted_reasons, pods)}{suffix}"
     preemption_match = _PREEMPTION_REASONS.fullmatch(all_sentences)
     if preemption_match:
-        text += _describe_obstacles_to_preemption(preemption_match[1], filter_reasons)
+        text += _describe_obstacles_to_preemption(preemption_match[1], filter_reasons, pods)
     return text
 
 
-def _describe_obstacles_to_preemption(sentence: str, filter_reasons: Sequence[tuple[int, str]]) -> str:
-    """Describe, in a clause to append, the reasons why preemption does not help either.
+def _describe_obstacles_to_preemption(sentence: str, filter_reasons: Sequence[tuple[int, str]], pods: int) -> str:
+    """Describe, in a clause to append, the reasons why preemption does not help that many pods either.
 
     ``sentence`` has these reasons with their numbers of nodes. Reasons that are among ``filter_reasons`` or name no
     obstacle are left out. Return "" if none remains.
     """
     known_reasons = {reason for _, reason in filter_reasons} | _NO_OBSTACLES
     obstacles = [(count, reason) for count, reason in _parse_reasons(sentence) if reason not in known_reasons]
-    return f"; even without pods of lower priority, {_describe_reasons(obstacles)}" if obstacles else ""
+    return f"; even without pods of lower priority, {_describe_reasons(obstacles, pods)}" if obstacles else ""
 
 
 def _leave_out_cordoned_nodes(counted_reasons: list[tuple[int, str]], closed: int) -> list[tuple[int, str]]:
@@ -373,15 +383,21 @@ def describe_node_reasons(groups: Iterable[tuple[int, Sequence[str]]], nodes: in
     return f"the only {noun} {text.removeprefix('1 ')}" if nodes == 1 else f"of {nodes:,} {noun}s, {text}"
 
 
-def _describe_reasons(counted_reasons: list[tuple[int, str]]) -> str:
-    """List the reasons with their numbers of nodes."""
-    return ", ".join(_describe_reason(count, reason) for count, reason in counted_reasons)
+def _describe_reasons(counted_reasons: list[tuple[int, str]], pods: int) -> str:
+    """List the reasons why that many pods do not fit, with their numbers of nodes."""
+    return ", ".join(_describe_reason(count, reason, pods) for count, reason in counted_reasons)
 
 
-def _describe_reason(number: int, reason: str) -> str:
-    """Describe the reason why a number of nodes do not fit, in plain words or, for unknown reasons, in upstream's."""
-    singular, plural = REASON_WORDS.get(reason) or _find_pattern_wording(reason)
-    return f"{number:,} {singular if number == 1 else plural}"
+def _describe_reason(number: int, reason: str, pods: int = 1) -> str:
+    """Describe the reason why a number of nodes do not fit the pods, in plain words or, if it is unknown, unchanged."""
+    if reason not in REASON_WORDS:
+        singular, plural = _find_pattern_wording(reason)
+        return f"{number:,} {singular if number == 1 else plural}"
+    words = REASON_WORDS[reason][number != 1]
+    if pods != 1:
+        for pronoun_for_pod, pronoun_for_pods in _PLURAL_PRONOUNS:
+            words = words.replace(pronoun_for_pod, pronoun_for_pods)
+    return f"{number:,} {words}"
 
 
 def _find_pattern_wording(reason: str) -> tuple[str, str]:

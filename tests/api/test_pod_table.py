@@ -157,7 +157,7 @@ def test_columns_return_their_texts(texts: list[str]) -> None:
         concatenate_columns([build_time_column(texts), build_uid_column(texts)]),
     ):
         assert column.texts()[-len(texts) :] == texts
-        assert column.text_of(0) == texts[0]
+        assert column.get_text(0) == texts[0]
 
 
 def test_pods_are_found_by_name_in_all_namespaces() -> None:

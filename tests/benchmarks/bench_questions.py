@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 TOPIC = Path(__file__).parents[2] / "kschedctl" / "cli" / "topics" / "speed.md"
 HEADER = ("| Command | CPU time | Peak memory | CPU time, as a multiple of reading the snapshot |", "|---|---|---|---|")
-SMALL_POD = {"cpu": "100m", "memory": "128Mi"}
+COMMON_POD = {"cpu": "500m", "memory": "1Gi"}
 WIDE_POD = {"cpu": "900m", "memory": "256Mi"}
 
 
@@ -70,7 +70,7 @@ spec:
 def build_questions(folder: Path, snapshot: str) -> dict[str, list[str]]:
     """Return the arguments of each question, by name."""
     of_cluster = ["--snapshot", snapshot]
-    small = write_deployment(folder / "small.yaml", "default", 1, SMALL_POD)
+    common = write_deployment(folder / "common.yaml", "default", 1, COMMON_POD)
     wide = write_deployment(folder / "wide.yaml", "shop", 6, WIDE_POD)
     return {
         "explain POD": ["explain", "bench/pending-plain", *of_cluster],
@@ -79,7 +79,7 @@ def build_questions(folder: Path, snapshot: str) -> dict[str, list[str]]:
         "remedies -A": ["remedies", "-A", *of_cluster],
         "lint": ["lint", *of_cluster],
         "audit": ["audit", *of_cluster],
-        "capacity -f": ["capacity", "-f", small, *of_cluster],
+        "capacity -f": ["capacity", "-f", common, *of_cluster],
         "failures --zones": ["failures", "--zones", *of_cluster],
         "failures --nodes": ["failures", "--nodes", *of_cluster],
         "make-room -f, 6 pods, demo": ["make-room", "-f", wide, "--demo", "--search-seconds", "300"],

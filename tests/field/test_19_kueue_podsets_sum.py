@@ -19,7 +19,7 @@ HEADLINE = (
     "flavor single has 0 of 16 free; pod set worker needs 16 nvidia.com/gpu, but flavor multi has 0 of 8 free and "
     "flavor single has 0 of 16 free"
 )
-HOLDER = "Workload ai/low (priority 0) holds 8 nvidia.com/gpu of flavor multi, 16 nvidia.com/gpu of flavor single"
+HOLDER = "Workload ai/low (priority 0) holds 8 nvidia.com/gpu of flavor multi and 16 nvidia.com/gpu of flavor single"
 
 
 def test_pod_sets_flavors_quantities_and_the_holder_are_named() -> None:

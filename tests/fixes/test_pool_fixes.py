@@ -113,7 +113,7 @@ def test_node_class_gets_a_subnet_in_the_zone_of_the_pod() -> None:
         build_node_class("b", "c"), build_pool(), build_node(), build_pod(nodeSelector={ZONE: "a"})
     )
     assert first.kinds == ("ChangeNodeClass",)
-    assert first.summary == "Give EC2NodeClass std a subnet in a: the subnets that it selects are in b, c"
+    assert first.summary == "Give EC2NodeClass std a subnet in a: the subnets that it selects are in b and c"
 
 
 @pytest.mark.parametrize("zones", [("a", "b"), ()])

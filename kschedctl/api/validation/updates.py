@@ -63,9 +63,8 @@ def validate_claim_update(new: api.PersistentVolumeClaimSpec, old: api.Persisten
         if changed:  # upstream reports a change of any of these fields at the spec
             yield forbidden(SPEC, CLAIM_RULE).located_at((*SPEC, field))
     if (new.volume_mode or "Filesystem") != (old.volume_mode or "Filesystem"):
-        yield invalid(("volumeMode",), new.volume_mode or "Filesystem", IMMUTABLE)._replace(
-            location=(*SPEC, "volumeMode")
-        )
+        fault = invalid(("volumeMode",), new.volume_mode or "Filesystem", IMMUTABLE)
+        yield fault.located_at((*SPEC, "volumeMode"))
 
 
 def validate_selector_update(new: api.LabelSelector | None, old: Selector) -> ValidationErrors:

@@ -512,7 +512,8 @@ def _build_node_report(plan: ScaleDownPlan, node: Node, single_removals: Mapping
 def _find_marked_since(node: Node) -> str:
     """Return the RFC 3339 time at which the node was marked as unneeded.
 
-    The time is the value of the autoscaler's taint. Return "" if the node has no such taint.
+    The time is the value of the autoscaler's taint. Return "" if the node has no such taint, or if the value is
+    malformed.
     """
     for taint in node.spec.taints:
         if taint.key == node_facts.DELETION_CANDIDATE and _SECONDS.fullmatch(taint.value):

@@ -117,9 +117,7 @@ class AmountColumns:
         return fits
 
     def get_column(self, name: str) -> npt.NDArray[np.int64]:
-        """Return the amounts of one resource in all rows, as an array (rows,). The amounts are 0 for an unknown
-        resource.
-        """
+        """Return the amounts of one resource in all rows, as an array (rows,), with zeros for an unknown resource."""
         if name not in self.names:
             return np.zeros(len(self.values), np.int64)
         column: npt.NDArray[np.int64] = self.values[:, self.names[name]]

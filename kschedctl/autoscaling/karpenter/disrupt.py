@@ -123,30 +123,28 @@ class DisruptionReplay:
         Soft constraints that keep nodes are searched for at most MAX_SOFTENED candidates. ``begin`` reports the
         progress over the candidates.
         """
-        single = self._build_method_round(UNDERUTILIZED, _is_consolidation_candidate)
-        done = begin("Taking nodes away", len(single.candidates))
-        for candidate in single.candidates:
-            self.answers[candidate.name] = self._try_candidate_alone(candidate, single.totals)
+        single_round = self._build_method_round(UNDERUTILIZED, _is_consolidation_candidate)
+        done = begin("Taking nodes away", len(single_round.candidates))
+        for candidate in single_round.candidates:
+            self.answers[candidate.name] = self._try_candidate_alone(candidate, single_round.totals)
             if self.answers[candidate.name].command is None and len(self.soft_constraints) < MAX_SOFTENED:
-                self._record_soft_constraints(candidate, single.totals)
+                self._record_soft_constraints(candidate, single_round.totals)
             done(1)
 
+        empty_round = self._build_method_round(EMPTY, _is_empty_candidate)
+        emptiness = self._run_disruption_method(empty_round, self._plan_empty_node_deletion)
+        drift_round = self._build_method_round(DRIFTED, _is_drifted_candidate, eventual=True)
+        drift = self._run_disruption_method(drift_round, self._plan_drifted_node_replacement)
+        multi_round = self._build_method_round(UNDERUTILIZED, _is_consolidation_candidate)
+        multi = self._run_disruption_method(multi_round, self._plan_multi_node_consolidation)
         return Disruption(
-            emptiness=self._run_disruption_method(
-                self._build_method_round(EMPTY, _is_empty_candidate), self._plan_empty_node_deletion
-            ),
-            drift=self._run_disruption_method(
-                self._build_method_round(DRIFTED, _is_drifted_candidate, eventual=True),
-                self._plan_drifted_node_replacement,
-            ),
-            multi=self._run_disruption_method(
-                self._build_method_round(UNDERUTILIZED, _is_consolidation_candidate),
-                self._plan_multi_node_consolidation,
-            ),
-            single=self._run_disruption_method(single, self._plan_single_node_consolidation),
+            emptiness=emptiness,
+            drift=drift,
+            multi=multi,
+            single=self._run_disruption_method(single_round, self._plan_single_node_consolidation),
             per_node=self.answers,
             overlays=tuple(iter_overlay_verdicts(self.setting.overlays)),
-            fates=tuple(self._iter_node_outcomes(single)),
+            fates=tuple(self._iter_node_outcomes(single_round)),
             without_claim=self._find_nodes_without_claim(),
             moved_pods=self.moved_pods,
             lost_pods=self.lost_pods,
@@ -501,7 +499,9 @@ def _drop_expensive_shared_types(removal: PlannedRemoval) -> bool:
     all its types. Return whether every replacement still has an instance type.
     """
     for offer in removal.replacements:
-        if offer.keep_cheaper_types(_compute_cheapest_same_type_price(offer, removal.candidates)):
+        max_price = _compute_cheapest_same_type_price(offer, removal.candidates)
+        min_values_error = offer.keep_cheaper_types(max_price)
+        if min_values_error:
             offer.truncate_types(0)
     return _has_type_for_each_replacement(removal)
 

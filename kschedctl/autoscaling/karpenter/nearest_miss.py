@@ -181,26 +181,24 @@ class _ObstacleSearch:
             for key, requirement in sorted(pod_requirements.items())
             if key in pool_requirements and not pool_requirements[key].agrees_with(requirement)
         ]
+        # the requirement for a label that the pool would have to define, if there is one
+        undefined_label = pool_requirements.find_undefined_label(pod_requirements, self.template.well_known)
+        undefined = [pod_requirements[undefined_label]] if undefined_label else []
+        if not conflicts and not undefined:
+            return None
+
         mismatches = [
             f"the pod needs {conflict}; the pool has {pool_requirements[conflict.key].text_without_key}"
             for conflict in conflicts
         ]
-        unmet = list(conflicts)
-
-        # a label that the pool would have to define
-        undefined_label = pool_requirements.find_undefined_label(pod_requirements, self.template.well_known)
-        if undefined_label:
-            mismatches.append(f"the pod needs {pod_requirements[undefined_label]}; the pool does not define the label")
-            unmet.append(pod_requirements[undefined_label])
-
-        if not unmet:
-            return None
+        mismatches += [f"the pod needs {unmet}; the pool does not define the label" for unmet in undefined]
+        description = "; ".join(mismatches)
         if {conflict.key for conflict in conflicts} & self._fixed_labels:
-            return _Obstacle("; ".join(mismatches), edited_pool=None)
+            return _Obstacle(description, edited_pool=None)
         pool = self.template.pool
-        for requirement in unmet:
-            pool = _replace_requirement(pool, requirement)
-        return _Obstacle("; ".join(mismatches), edited_pool=pool)
+        for unmet in (*conflicts, *undefined):
+            pool = _replace_requirement(pool, unmet)
+        return _Obstacle(description, edited_pool=pool)
 
     @property
     def _fixed_labels(self) -> frozenset[str]:

@@ -174,7 +174,10 @@ def render_like_go(value: msgspec.Struct) -> str:
 
 
 def _convert_to_builtins(value: object) -> object:
-    """Convert structs, dicts and tuples recursively to dicts and lists. Fields that Go omits are left out."""
+    """Convert structs, dicts and tuples recursively to dicts and lists.
+
+    The keys of dicts are sorted. Fields of structs that Go omits are left out.
+    """
     if isinstance(value, msgspec.Struct):
         always_rendered = _ALWAYS_RENDERED.get(type(value).__name__, ())
         document = {}

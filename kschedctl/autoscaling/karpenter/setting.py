@@ -426,8 +426,8 @@ class KarpenterSetting:
     def _prepare_pod_for_scheduling(self, pod: Pod, volumes: Sequence[Requirements] | None) -> PodData:
         """Build the PodData with which Karpenter schedules the pod.
 
-        ``volumes`` are the alternative node requirements of the pod's volumes. If it is None because a volume is
-        missing, the pod is scheduled as if its volumes required nothing.
+        ``volumes`` are the alternative node requirements of the pod's volumes. If ``volumes`` is None because a volume
+        is missing, the pod is scheduled as if its volumes required nothing.
         """
         return build_pod_data(
             pod,

@@ -240,8 +240,8 @@ class TopologyGroup:
     def _compute_smallest_domain_count(self, pod_domains: LabelRequirement) -> int:
         """Return the smallest number of pods in any domain where the pod may be placed.
 
-        For hostnames, it is 0, because a new node can always be added. It is also 0 if there are fewer domains than
-        minDomains. If the pod may be placed in no domain, it is the largest 32-bit integer.
+        The number is 0 for hostnames, because a new node can always be added, and if there are fewer domains than
+        minDomains. If the pod may be placed in no domain, the number is the largest 32-bit integer.
         """
         if self.rule.key == HOSTNAME:
             return 0

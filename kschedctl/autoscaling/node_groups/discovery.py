@@ -358,7 +358,7 @@ class _GroupIndex:
 
 
 def _iter_possible_group_names(node: Node, label: str) -> Iterator[str]:
-    """Yield possible names of the node's group, the most reliable first.
+    """Yield possible names of the node's group, the most reliable first. Some of them may be empty.
 
     The sources are the user's label, annotations, the provider ID, well-known labels and the node's name.
     """

@@ -262,7 +262,8 @@ def _iter_key_value_pairs(text: str) -> Iterable[tuple[str, str]]:
 def _iter_new_node_taints(owner: Owner) -> Iterator[JsonObject]:
     """Yield the taints of new nodes, from the object's machine template and its annotation.
 
-    The annotation has the form ``key=value:effect,…`` and takes precedence for the same key and effect.
+    The annotation has the form ``key=value:effect,…`` and takes precedence for the same key and effect. Its parts
+    without a colon are skipped.
     """
     taints: dict[tuple[str, str], JsonObject] = {}
     for taint in owner.spec.template.spec.taints:

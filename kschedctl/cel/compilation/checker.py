@@ -350,14 +350,14 @@ class Checker:
     def _check_list(self, node: ListOf) -> Type:
         """Check the elements of a list literal, and return the type of the list.
 
-        Its element type is the most general type of the elements, dyn if they do not agree, or a new type parameter if
-        there are no elements.
+        The list has the most general type of its elements as element type, or dyn if their types do not agree. For an
+        empty list, the element type is a new type parameter.
         """
         element_type: Type | None = None
         for i, element in enumerate(node.elements):
             cel_type = self._check_literal_value(element, optional=i in node.optional)
             element_type = self._join_types(element_type, cel_type)
-        return list_of(element_type or self.unification.new_parameter())
+        return list_of(element_type or self.unification.create_parameter())
 
     def _check_map(self, node: MapOf) -> Type:
         """Return the type of a map literal.
@@ -371,7 +371,7 @@ class Checker:
             keys = self._join_types(keys, self.infer_type(key))
             values = self._join_types(values, self._check_literal_value(value, optional=optional))
         if keys is None or values is None:  # an empty map
-            return map_of(self.unification.new_parameter(), self.unification.new_parameter())
+            return map_of(self.unification.create_parameter(), self.unification.create_parameter())
         return map_of(keys, values)
 
     def _check_literal_value(self, node: SyntaxNode, *, optional: bool) -> Type:

@@ -185,12 +185,15 @@ def _iter_nodes_with_format_context(root: SyntaxNode) -> Iterator[tuple[SyntaxNo
 def _validate_constant_argument(node: Call, checked: CheckedExpression) -> OffsetErrors:
     """Return the error for a literal duration, timestamp or pattern that is invalid, or []."""
     name = checked.calls[node].function if node in checked.calls else ""
-    if name not in _CONSTANT_CHECKS or not node.args or not isinstance(node.args[0], Literal):
+    if name not in _CONSTANT_CHECKS or not node.args:
+        return []
+    argument = node.args[0]
+    if not isinstance(argument, Literal):
         return []
     try:
-        _CONSTANT_CHECKS[name](node.args[0].value)
+        _CONSTANT_CHECKS[name](argument.value)
     except CelError:
-        return [(node.args[0].offset, f"invalid {name} argument")]
+        return [(argument.offset, f"invalid {name} argument")]
     return []
 
 

@@ -153,8 +153,9 @@ class Planner:
 
     def _plan_index(self, node: Call) -> Computation:
         """Plan `a[i]`, `a[?i]` or `a.?b`."""
-        operand, cost = self._plan_operand(node.args[0])
-        index = self.plan(node.args[1]).run
+        operand_node, index_node = node.args
+        operand, cost = self._plan_operand(operand_node)
+        index = self.plan(index_node).run
         optional = node.function != "_[_]"
 
         def run(frame: Frame) -> Value:
@@ -181,13 +182,15 @@ class Planner:
         args = [resolution.target, *node.args] if resolution.target else [*node.args]
         steps = [self.plan(arg) for arg in args]
         if resolution.function in ("or", "orValue"):
-            return Computation(
-                build_optional_choice(steps[0].run, steps[1].run, keeps_optional=resolution.function == "or")
-            )
+            optional, alternative = steps
+            keeps_optional = resolution.function == "or"
+            return Computation(build_optional_choice(optional.run, alternative.run, keeps_optional=keeps_optional))
         self._check_pattern(resolution.function, args)
-        if resolution.function == "@in" and steps[1].constant:
-            container = steps[1].run([0])  # a constant reads no variables, so the frame has only the cost
-            return build_membership_test(steps[0].run, container)
+        if resolution.function == "@in":
+            item, container = steps
+            if container.constant:
+                container_value = container.run([0])  # a constant reads no variables, so the frame has only the cost
+                return build_membership_test(item.run, container_value)
         step = Computation(self._plan_function(resolution, args, steps))
         if resolution.function in CONVERSIONS and steps[0].constant:
             return precompute_constant(step)
@@ -232,11 +235,12 @@ class Planner:
         """
         if function not in regular_expressions.PATTERN_FUNCTIONS:
             return
-        if not isinstance(args[1], Literal):  # a computed pattern
+        _, pattern_node, *_ = args  # the first argument is the text
+        if not isinstance(pattern_node, Literal):  # a computed pattern
             if not regular_expressions.has_re2():
                 self.unsupported_patterns.append(function)
             return
-        pattern = args[1].value
+        pattern = pattern_node.value
         if not regular_expressions.is_supported(pattern):
             self.unsupported_patterns.append(pattern)
         try:

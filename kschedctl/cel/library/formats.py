@@ -27,7 +27,7 @@ _OLD_LABEL_ERROR = (
 _UUID = re.compile(r"[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}", re.IGNORECASE | re.ASCII)
 _BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{4})")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
-_TIME = re.compile(r"([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|([+-][0-9]{2}:[0-9]{2}))")
+_TIME = re.compile(r"(?P<hour>[0-9]{2}):(?P<minute>[0-9]{2}):(?P<second>[0-9]{2})(.[0-9]+)?(z|([+-][0-9]{2}:[0-9]{2}))")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,9 +98,11 @@ def _is_datetime(text: str) -> bool:
     """Return whether the text is a date and a time within range, separated by `T`."""
     day, separator, time = text.lower().partition("t")
     match = _TIME.fullmatch(time.partition("t")[0])  # like upstream, ignore the text after another T
-    # Texts of two digits compare like numbers
-    in_range = match and match[1] <= "23" and match[2] <= "59" and match[3] <= "59"
-    return bool(separator and _is_date(day) and in_range)
+    if not separator or match is None:
+        return False
+    # Texts of two digits compare like numbers.
+    is_time_in_range = match["hour"] <= "23" and match["minute"] <= "59" and match["second"] <= "59"
+    return is_time_in_range and _is_date(day)
 
 
 FORMATS: Mapping[str, NamedFormat] = {

@@ -53,8 +53,10 @@ def _build_wrapper_type(cel_type: Type, zero: Value, bounds: tuple[int, int] | N
     def build_value(fields: Mapping[str, Value]) -> Value:
         """Return the field `value`, or zero if it is not set. Raises CelError if it is out of bounds."""
         value = fields.get("value", zero)
-        if bounds is not None and not bounds[0] <= value <= bounds[1]:
-            raise CelError("integer overflow" if type(value) is int else "unsigned integer overflow")
+        if bounds is not None:
+            least, greatest = bounds
+            if not least <= value <= greatest:
+                raise CelError("integer overflow" if type(value) is int else "unsigned integer overflow")
         return value
 
     return MessageType(build_type("wrapper", "", cel_type), {"value": cel_type}, build_value)

@@ -48,7 +48,7 @@ def parse_cidr(text: str) -> Opaque:
     try:
         if not slash or not _BITS.fullmatch(bits):
             raise ValueError("no length of a prefix")
-        _parse_address(first)
+        _parse_address(first)  # stricter than `ip_interface`
         return Opaque("net.CIDR", ipaddress.ip_interface(text))
     except ValueError as error:
         raise CelError(f"network address parse error during conversion from string: {error}") from None
@@ -254,7 +254,7 @@ def _escape_path(text: str) -> str:
     return text if _IN_PATH.fullmatch(text) else quote(unquote(text), safe=_SAFE_IN_PATH)
 
 
-def to_url(text: str) -> Opaque:
+def parse_cel_url(text: str) -> Opaque:
     """Parse a URL into a value for expressions. Raises CelError if it is invalid."""
     try:
         return Opaque("kubernetes.URL", parse_url(text))
@@ -275,7 +275,7 @@ def parse_query(value: Opaque) -> Map:
 
 
 _URL_FUNCTIONS: Mapping[str, Callable[..., Value]] = {
-    "url(string) kubernetes.URL": to_url,
+    "url(string) kubernetes.URL": parse_cel_url,
     "isURL(string) bool": build_validity_predicate(parse_request_url),
     "{kubernetes.URL}.getScheme() string": lambda value: value.wrapped.scheme,
     "{kubernetes.URL}.getHost() string": lambda value: value.wrapped.host,

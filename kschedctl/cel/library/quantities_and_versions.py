@@ -168,15 +168,15 @@ def parse_semantic_version(text: str, normalize: bool = False) -> SemanticVersio
     parts = (_normalize_version(text) if normalize else text).split(".", 2)
     if len(parts) != 3:
         raise ValueError("No Major.Minor.Patch elements found" if text else "Version string empty")
-    # PATCH[-PRERELEASE][+BUILD]
-    patch_and_pre_release, plus, build = parts[2].partition("+")
+    major, minor, patch_and_suffixes = parts  # PATCH[-PRERELEASE][+BUILD]
+    patch_and_pre_release, plus, build = patch_and_suffixes.partition("+")
     patch, dash, pre_release = patch_and_pre_release.partition("-")
     if plus:
         for identifier in build.split("."):
             _validate_identifier(identifier, "Build meta data")
     return SemanticVersion(
-        _parse_version_number(parts[0], "major"),
-        _parse_version_number(parts[1], "minor"),
+        _parse_version_number(major, "major"),
+        _parse_version_number(minor, "minor"),
         _parse_version_number(patch, "patch"),
         tuple(map(_parse_pre_release, pre_release.split("."))) if dash else (),
     )

@@ -119,7 +119,7 @@ def _iter_match_spans(text: str, pattern: str) -> Iterator[tuple[int, int]]:
     """
     compiled = _compile_for_text(pattern, text)
     position = 0
-    last_end = -1
+    last_end = -1  # no previous match
     while position <= len(text):
         try:
             match = compiled.search(text, position)
@@ -281,10 +281,17 @@ class _Translation:
         if is_repeated_again or is_empty or is_repeated_group:
             raise NotSimpleError(self.pattern)
 
-        # Count the ways: one more without an optional part, or one for each length of a bounded repetition.
         text = part.text + repetition.group() + lazy
-        if optional:
+        if optional:  # one more way, without the part
             return _TranslatedPart(text, ways=part.ways + 1, unbounded=part.unbounded)
+        return self._build_repeated_character(text, repetition)
+
+    def _build_repeated_character(self, text: str, repetition: re.Match[str]) -> _TranslatedPart:
+        """Build the part for a repeated character, with one way for each possible length.
+
+        `text` is the translation of the character with its repetition.
+        Raises NotSimpleError if the bounds of the repetition are out of order or too large.
+        """
         least, comma, most = repetition.groups()
         is_unbounded = least is None or (comma and not most)  # *, + or {3,}
         if is_unbounded:

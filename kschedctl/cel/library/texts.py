@@ -45,9 +45,9 @@ def find_index(text: str, part: str, start: int = 0) -> int:
 def find_last_index(text: str, part: str, start: int | None = None) -> int:
     """Return the index of the last occurrence of ``part`` at or before ``start``, or -1.
 
-    Without ``start``, the whole text is searched. With it, as in upstream, an empty part is found at any ``start``, and
-    no other part is found if ``start`` is beyond the last character. Raises CelError for a part that is not empty if
-    ``start`` is negative.
+    Without ``start``, the whole text is searched. As in upstream, an empty part is found at any ``start``, and no other
+    part is found at a ``start`` beyond the last character. Raises CelError if ``start`` is negative and ``part`` is not
+    empty.
     """
     if start is None:
         return text.rfind(part)

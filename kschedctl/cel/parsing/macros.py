@@ -175,7 +175,8 @@ def _expand_transform_map(call: Call) -> SyntaxNode:
 
     A condition may precede the value.
     """
-    step = _build_call(call, "cel.@mapInsert", _build_accumulator(call), call.args[0], call.args[-1])
+    key, value = call.args[0], call.args[-1]
+    step = _build_call(call, "cel.@mapInsert", _build_accumulator(call), key, value)
     return _build_collecting_fold(call, count=2, initial=_build_empty_map(call), step=step)
 
 
@@ -231,8 +232,9 @@ def _expand_bind(call: Call) -> SyntaxNode | None:
     """
     if not (isinstance(call.target, Ident) and call.target.name == "cel"):
         return None
-    name = _get_name(call.args[0], "cel.bind() variable names must be simple identifiers")
-    return _build_binding(call, name, call.args[1], call.args[2])
+    variable, value, result = call.args
+    name = _get_name(variable, "cel.bind() variable names must be simple identifiers")
+    return _build_binding(call, name, value, result)
 
 
 def _expand_optional_map(call: Call) -> SyntaxNode:
@@ -241,9 +243,10 @@ def _expand_optional_map(call: Call) -> SyntaxNode:
     Raises CompileError if the first argument is not a simple name.
     """
     assert call.target is not None
-    name = _get_name(call.args[0], f"{call.function}() variable name must be a simple identifier")
+    variable, expression = call.args
+    name = _get_name(variable, f"{call.function}() variable name must be a simple identifier")
     value = _build_call(call, "value", target=call.target)
-    mapped = _build_binding(call, name, value, call.args[1])
+    mapped = _build_binding(call, name, value, expression)
     if call.function == "optMap":
         mapped = _build_call(call, "optional.of", mapped)
     has_value = _build_call(call, "hasValue", target=call.target)

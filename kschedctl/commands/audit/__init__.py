@@ -149,8 +149,11 @@ def run_sections(audited: AuditedCluster, names: Sequence[str] = ()) -> Audit:
 
 
 def _run_sections_until_interrupted(audited: AuditedCluster, names: Sequence[str]) -> list[AnySection]:
-    """Run sections in order, and return them. If the user interrupts, the remaining sections are missing."""
-    done = audited.progress.begin("Auditing", len(names))
+    """Run sections in order, and return them. If the user interrupts, the remaining sections are missing.
+
+    If the user interrupts while a section can return a partial result, this result is the last one.
+    """
+    on_done = audited.progress.begin("Auditing", len(names))
     sections: list[AnySection] = []
     try:
         for name in names:
@@ -158,7 +161,7 @@ def _run_sections_until_interrupted(audited: AuditedCluster, names: Sequence[str
             sections.append(section)
             if section.interrupted:
                 break
-            done(1)
+            on_done(1)
     except KeyboardInterrupt:
         pass
     return sections

@@ -56,8 +56,8 @@ def _build_finding(not_created: NotCreated) -> Finding:
 def _build_headline(workloads: Sequence[NotCreated], unread: Sequence[UnknownKind]) -> str:
     """Summarize how many pods of how many workloads could not be created.
 
-    The number of pods is left out or called a minimum if it is unknown for some workloads. If none are known, but kinds
-    were not read, these kinds are named instead.
+    The number of pods is left out or called a minimum if it is unknown for some workloads. If no failure is known, but
+    kinds were not read, these kinds are named instead.
     """
     if not workloads and unread:
         return f"cannot tell: {describe_unread_kinds(unread)}"

@@ -28,7 +28,7 @@ from kschedctl.reports.findings import Finding
 from kschedctl.scheduler.engine.preemption.budgets import get_budget_key
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork
-from kschedctl.text.counts import agreeing, counted, first_few
+from kschedctl.text.counts import agreeing, counted, first_few, join_first_few
 
 UPSTREAM_SOURCE = "pkg/registry/core/pod/storage/eviction.go"
 NEVER = AuditRule(
@@ -67,7 +67,7 @@ RULES = (UNREADY, NEVER, NOW, OVERLAP)
 
 
 def build_drains_section(audited: AuditedCluster) -> DrainsSection:
-    """Build the section about nodes that cannot be drained now.
+    """Build the section about nodes that are not ready but have pods, and about nodes that cannot be drained now.
 
     Pods of DaemonSets and static pods stay on their node in a drain, so they do not count.
     """
@@ -132,7 +132,7 @@ def _iter_blocked_drains(evictions: Evictions) -> Iterator[BlockedDrains]:
 
 
 def _find_pods_with_possible_denial(evictions: Evictions) -> list[Position]:
-    """Return the positions of the pods on nodes whose eviction a budget may deny.
+    """Return the positions of the placed pods that a budget may protect from eviction.
 
     Such a pod is selected by a budget that allows no disruption now, or by several budgets.
     """
@@ -166,11 +166,13 @@ def _build_blocked_drains_finding(drains: BlockedDrains, strict_budgets: set[str
     budget, *other_budgets = drains.budgets
     if other_budgets:
         rule = OVERLAP
-        reason = f"selects pods that {first_few(other_budgets)} also selects, which the eviction API does not support"
+        select = agreeing(len(other_budgets), "selects", "select")
+        names = join_first_few(other_budgets)
+        reason = f"selects pods that {names} also {select}, which the eviction API does not support"
     else:
         rule = NEVER if budget in strict_budgets else NOW
         reason = drains.reason
-    message = f"{reason}, so {counted(len(drains.pods), 'pod')} on {first_few(drains.nodes)} cannot be evicted"
+    message = f"{reason}, so {counted(len(drains.pods), 'pod')} on {join_first_few(drains.nodes)} cannot be evicted"
     namespace, _, _ = budget.partition("/")
     return rule.build_finding(f"PodDisruptionBudget {budget}", message, drains.fix, namespace=namespace)
 
@@ -182,7 +184,7 @@ def _build_headline(
     drains = _describe_blocked_drains(blocked, budget_count, node_count)
     if not unready:
         return drains
-    names = first_few([node.node for node in unready])
+    names = join_first_few([node.node for node in unready])
     state = agreeing(len(unready), "is not ready but has pods", "are not ready but have pods")
     return f"{names} {state}; {drains}"
 

@@ -263,7 +263,8 @@ def build_priorities_evidence(report: PrioritiesSection, style: Style) -> Page:
     """Build tables of priority tiers, pods that a growing tier would evict, recent preemptions and exposed pods.
 
     The highest tier comes first. Exposed pods are behind Services and may be preempted by higher tiers. Pods that wait
-    too long have a table only in wide output, since findings already report these pods.
+    too long have a table only in wide output, since findings already report these pods. Pods whose waits are measured
+    until today have no findings, so they always have a table.
     """
     preempted_title = "Workloads with recently preempted pods"
     exposed_title = "Service pods that higher tiers can preempt"

@@ -61,9 +61,9 @@ CLUSTER_WIDE_COMMANDS = frozenset(("sampling", "priorities", "queues"))
 def build_next_commands(source: Source, *sections: Section) -> Commands:
     """Return the commands to run next, by a finding's fingerprint or a section's name.
 
-    Short forms show the first command, below the first finding. If no command suits this finding, the first command
-    shows all of its section. Other findings without a suitable command are left out. Commands are in the order in
-    which short forms list the findings. The command that tries all nodes of the section "packing" comes last.
+    Each finding for which there is a suitable command has an entry, in the order in which short forms list findings.
+    Short forms show only the first entry, below the first finding. If no command suits that finding, the first entry
+    shows its section. The command that tries all nodes of the section "packing" comes last.
     """
     section_by_finding = {finding.fingerprint: section for section in sections for finding in section.findings}
     findings = order_findings(sections)
@@ -83,7 +83,7 @@ def build_next_commands(source: Source, *sections: Section) -> Commands:
     # Without a command for the first finding, put a command for its section first. The section may have one already.
     if findings and findings[0].fingerprint not in commands:
         first_section = section_by_finding[findings[0].fingerprint].name
-        if first_section not in REQUIRED_INPUTS:
+        if first_section not in REQUIRED_INPUTS:  # otherwise the command would lack the options for the input
             show_section = source.build_command("audit", "--section", first_section)
             commands = {first_section: commands.get(first_section, show_section)} | commands
     return commands

@@ -338,7 +338,10 @@ def _build_waiting_row(row: WaitingRow, findings_above: Sequence[Finding], style
 
 
 def _iter_waiting_pods_lines(waiting_pods: WaitingPods) -> Iterator[Cell]:
-    """Yield lines about waiting pods: workloads and cause, an example, the scheduler's last message, and victims."""
+    """Yield lines about waiting pods: their workloads and cause, an example, and terminating victims.
+
+    For stuck pods, the scheduler's last message follows the example.
+    """
     yield Marked(f"{names(waiting_pods.workloads)}: {CAUSE_TITLES[waiting_pods.cause]}", Tone.STRONG)
     is_about_one_of_several = len(waiting_pods.pods) > 1 and waiting_pods.example != waiting_pods.reason
     pod_prefix = f"{waiting_pods.pods[0]}: " if is_about_one_of_several else ""

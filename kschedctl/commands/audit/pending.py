@@ -219,7 +219,7 @@ def build_pending_section(audited: AuditedCluster) -> PendingSection:
     elsewhere = find_objects_waiting_elsewhere(audited.cluster, namespace=None, now=audited.ages_end)
 
     findings = [finding for group in groups for finding in _iter_findings(group, audited)]
-    pending_pod_groups = _find_pod_groups_of_pending_pods(audited)
+    pending_pod_groups = _find_pod_groups_of_pending_pods(audited)  # their pods have the findings
     findings += (
         _build_waiting_elsewhere_finding(entry, RULE_BY_STATE[entry.state])
         for entry in elsewhere
@@ -386,7 +386,7 @@ def _choose_severity(group: Sequence[WaitingPod], rule: AuditRule, audited: Audi
     """Return the severity of the finding about a group of waiting pods.
 
     The finding is a note if unread data could change it. The severity of a finding about stuck pods depends on whether
-    a retry is overdue. All other findings have the severity of their rule.
+    a retry is overdue, and is a note if this is unknown. All other findings have the severity of their rule.
     """
     first = group[0].explanation
     if rule is UNSERVED:  # a scheduler that was not read may serve the pods

@@ -301,7 +301,8 @@ def _describe_search_limits(remedies: Remedies) -> list[str]:
 
 def describe_remedy(remedy: Remedy) -> Sequence[str]:
     """Return the lines of a fix's screen: its summary, effects, owner and commands."""
-    fits = "if the pod were alone, would fit on" if remedy.holds is False else "then fits on"
+    other_pods_take_room = remedy.holds is False  # it is None if the other waiting pods were not replayed
+    fits = "if the pod were alone, would fit on" if other_pods_take_room else "then fits on"
     details = [
         ("also works with", describe_alternatives(remedy.alternatives, 10) if remedy.alternatives else ""),
         ("caveats", "; ".join(remedy.drawbacks)),

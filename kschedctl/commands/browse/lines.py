@@ -105,7 +105,7 @@ def shorten(text: str, width: int) -> str:
     text = printable(text)
     if text.isascii() and len(text) <= width:
         return text
-    beginning = text[:MAX_TEXT]
+    beginning = text[:MAX_TEXT]  # to measure the columns of a longer text would take long
     if len(text) < MAX_TEXT and cell_len(beginning) <= width:
         return text
     if not text.isascii() or width < 12:

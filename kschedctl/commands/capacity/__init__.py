@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from types import MappingProxyType
@@ -128,8 +128,8 @@ def capacity(
     try, beginning with `seed`. With `sampling`, the scheduler looks at as many nodes as it really would.
     `call_extender` and `written` are as for `simulate`.
 
-    Raises UsageError if there is no shape, InputError if a
-    manifest is invalid, and ConfigurationError if the scheduler's configuration is invalid.
+    Raises UsageError if there is no shape, InputError if a manifest is invalid, and ConfigurationError if the
+    scheduler's configuration is invalid.
 
     >>> node = {"kind": "Node", "metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "2", "pods": "9"}}}
     >>> spec = {"containers": [{"name": "c", "image": "web", "resources": {"requests": {"cpu": "1"}}}]}
@@ -249,19 +249,7 @@ def prepare_shapes(
     classified_manifests = classify_manifests(manifests)
     cluster = cluster.with_objects(classified_manifests.objects)
     add_autoscaled_workloads(classified_manifests, cluster)
-    all_workloads = classified_manifests.workloads.values()
-    daemon_sets = [workload for workload in all_workloads if isinstance(workload, DaemonSet)]
-    workloads = [workload for workload in all_workloads if not isinstance(workload, DaemonSet)]
-    if daemon_sets and not workloads:
-        owner = get_identity(daemon_sets[0])
-        raise UsageError(
-            f"{owner.kind} {owner.name} runs one pod on each node", hint="run simulate to see on which nodes"
-        )
-    if not workloads:
-        raise UsageError(
-            "no workload to try", hint="specify a manifest of a workload, or of a pod without UID and node"
-        )
-
+    workloads, daemon_sets = _separate_daemon_sets(classified_manifests.workloads.values())
     existing = ExistingPods(cluster)
     current_workloads = map(existing.with_current_replicas, workloads)
     autoscaled = [clamp_replicas_to_autoscaler(cluster, workload) for workload in current_workloads]
@@ -304,6 +292,20 @@ def prepare_shapes(
         autoscaled=[entry.note for entry in autoscaled if entry.note],
         not_counted=[str(get_identity(daemon_set)) for daemon_set in daemon_sets],
     )
+
+
+def _separate_daemon_sets(workloads: Collection[Struct]) -> tuple[list[Struct], list[DaemonSet]]:
+    """Return the workloads whose pods can be tried, and the DaemonSets. Raises UsageError if no pods can be tried."""
+    daemon_sets = [workload for workload in workloads if isinstance(workload, DaemonSet)]
+    others = [workload for workload in workloads if not isinstance(workload, DaemonSet)]
+    if others:
+        return others, daemon_sets
+    if daemon_sets:
+        owner = get_identity(daemon_sets[0])
+        raise UsageError(
+            f"{owner.kind} {owner.name} runs one pod on each node", hint="run simulate to see on which nodes"
+        )
+    raise UsageError("no workload to try", hint="specify a manifest of a workload, or of a pod without UID and node")
 
 
 class _CreatedPods(NamedTuple):
@@ -359,8 +361,8 @@ def _count_admitted_pods(
 def _has_own_claims(workload: Struct, pod: Pod) -> bool:
     """Return whether each pod of the workload needs claims of its own."""
     templates = getattr(workload.spec, "volume_claim_templates", ())  # type: ignore[attr-defined]
-    devices = any(claim.resource_claim_template_name for claim in pod.spec.resource_claims)
-    return bool(templates) or devices or any(volume.ephemeral for volume in pod.spec.volumes)
+    has_device_claims = any(claim.resource_claim_template_name for claim in pod.spec.resource_claims)
+    return bool(templates) or has_device_claims or any(volume.ephemeral for volume in pod.spec.volumes)
 
 
 def _prepare_additional_pod(pod: Pod, cluster: Cluster) -> Pod:
@@ -386,34 +388,21 @@ def run_trial(shared: PodShapes, trial: Trial, advance: Callable[[int], None] = 
     positions = [view.pods.index[key] for key in shared.pods[trial.shape]]
     first_pod = view.pods.objects[positions[0]]
 
-    # Place pods until one does not fit
-    last_outcome = Outcome(positions[0], SCHEDULED)
-    rows: list[Row] = []
-    placed_positions: list[Position] = []
-    feasible_counts: list[int] = []
     next_positions = _iter_pods_to_try(view, positions, repeated=shared.repeated[trial.shape])
-    try:
-        for last_outcome in simulation.attempt_copies(islice(next_positions, shared.limit or MAX_PODS)):
-            if not last_outcome.is_placed:
-                break
-            rows.append(last_outcome.row)
-            placed_positions.append(last_outcome.position)
-            feasible_counts.append(last_outcome.feasible)
-            advance(1)
-    except KeyboardInterrupt:
-        last_outcome = Outcome(positions[0], INTERRUPTED)
+    positions_to_try = islice(next_positions, shared.limit or MAX_PODS)
+    placed, last_outcome = _place_until_one_does_not_fit(simulation, positions_to_try, positions[0], advance)
 
     # Report how many fit, and why the last one does not
-    placed = np.array(rows, np.int32)
+    rows = np.array(placed.rows, np.int32)
     is_unschedulable = last_outcome.verdict == UNSCHEDULABLE
     failed_cycle = simulation.run_cycle(last_outcome.position) if is_unschedulable else None
-    curve = () if shared.sampling else tuple(_iter_curve_points(feasible_counts, ended=is_unschedulable))
+    curve = () if shared.sampling else tuple(_iter_curve_points(placed.feasible_counts, ended=is_unschedulable))
     shape_capacity = ShapeCapacity(
         shape=shared.shapes[trial.shape],
         fits=len(rows),
         limited=last_outcome.verdict in (SCHEDULED, INTERRUPTED),
-        nodes=count_by_node(view, placed),
-        domains=count_by_domain(view, placed, find_topology_keys(view, first_pod)),
+        nodes=count_by_node(view, rows),
+        domains=count_by_domain(view, rows, find_topology_keys(view, first_pod)),
         verdict=last_outcome.verdict,
         message=last_outcome.message,
         headroom=_compute_eligible_headroom(view, before, failed_cycle),
@@ -422,8 +411,8 @@ def run_trial(shared: PodShapes, trial: Trial, advance: Callable[[int], None] = 
         created=shared.admitted[trial.shape].number,
         refused=tuple(shared.admitted[trial.shape].messages),
         ahead=ahead,
-        exceeded_storage=describe_exceeded_storage(view, placed_positions),
-        volumes_on_several_nodes=describe_volumes_on_several_nodes(view, placed_positions),
+        exceeded_storage=describe_exceeded_storage(view, placed.positions),
+        volumes_on_several_nodes=describe_volumes_on_several_nodes(view, placed.positions),
         requests_nothing=not any(amount > ZERO for amount in compute_pod_requests(first_pod).values()),
     )
     if failed_cycle is None:
@@ -437,6 +426,39 @@ def run_trial(shared: PodShapes, trial: Trial, advance: Callable[[int], None] = 
         cause=MissingObjects(view.cluster).explain(view.pods.objects[last_outcome.position]),
         evicts=_find_preempted_pods(shared, trial, view, last_outcome.position) if is_next_admitted else (),
     )
+
+
+class _PlacedPods(NamedTuple):
+    """The nodes and positions of the placed pods, in the order of their placement."""
+
+    rows: list[Row]
+    positions: list[Position]
+    feasible_counts: list[int]
+    """For each pod, the number of nodes on which it fitted."""
+
+
+def _place_until_one_does_not_fit(
+    simulation: Simulation, positions: Iterable[Position], first: Position, advance: Callable[[int], None]
+) -> tuple[_PlacedPods, Outcome]:
+    """Place pods one after the other. Return the placed pods and the last outcome.
+
+    The last outcome is that of the pod that does not fit, or of the last pod if all fit. After an interruption, its
+    verdict is INTERRUPTED. `first` is the position of the first pod, and `advance` is called with 1 for each placed
+    pod.
+    """
+    placed = _PlacedPods([], [], [])
+    last_outcome = Outcome(first, SCHEDULED)
+    try:
+        for last_outcome in simulation.attempt_copies(positions):
+            if not last_outcome.is_placed:
+                break
+            placed.rows.append(last_outcome.row)
+            placed.positions.append(last_outcome.position)
+            placed.feasible_counts.append(last_outcome.feasible)
+            advance(1)
+    except KeyboardInterrupt:
+        last_outcome = Outcome(first, INTERRUPTED)
+    return placed, last_outcome
 
 
 def _compute_eligible_headroom(view: Fork, before: Amounts, failed_cycle: Cycle | None) -> tuple[Headroom, ...]:

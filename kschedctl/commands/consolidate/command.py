@@ -194,7 +194,7 @@ def _run_consolidation(
     Raises UsageError for invalid options, and InputError if manifests or instance types are invalid.
     """
     criteria, pods = options.build_criteria(), options.read_manifests()
-    with show_progress() as shown:
+    with show_progress() as progress:
         return library.consolidate(
             cluster,
             criteria,
@@ -202,7 +202,7 @@ def _run_consolidation(
             instance_types=types,
             autoscaler=autoscaler_report,
             workers=workers,
-            progress=shown,
+            progress=progress,
         )
 
 

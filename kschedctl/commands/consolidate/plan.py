@@ -221,13 +221,13 @@ class ConsolidationRun:
         node_by_pod = self.scheduler.view.node
         pods_on_nodes = np.bincount(node_by_pod[node_by_pod >= 0], minlength=len(self.remaining))
         replays = 0
-        done = progress.begin("Draining nodes", len(order))
+        on_done = progress.begin("Draining nodes", len(order))
         drains = self._iter_drains(order) if pool is None else self._iter_parallel_drains(order, pool)
         try:
             for row, trial in drains:
                 self._record_drain_result(row, trial)
                 self.tried += 1
-                done(1)
+                on_done(1)
                 replays += 1 + int(pods_on_nodes[row])  # about one replay for each pod on the node
                 if replays > max_replays or time.monotonic() > deadline:
                     return
@@ -250,13 +250,13 @@ class ConsolidationRun:
         """
         start = 0
         size = pool.size
-        removed_last = True
+        was_last_removed = True
         while start < len(order):
-            if removed_last:
+            if was_last_removed:
                 row = order[start]
                 trial = self.try_to_drain(row)
-                removed_last = not trial.why
-                if removed_last:
+                was_last_removed = not trial.why
+                if was_last_removed:
                     # The drain was done in this process, so its moves are only recorded for the workers
                     self.moves = np.concatenate((self.moves, self._build_move_rows(row, trial)))
                 start += 1
@@ -269,12 +269,12 @@ class ConsolidationRun:
             for row, (trial, unknown) in zip(batch, results, strict=True):
                 self.unknown.append(unknown)
                 start += 1
-                removed_last = not trial.why
-                if removed_last:
+                was_last_removed = not trial.why
+                if was_last_removed:
                     # A worker did the drain, so it is repeated here
                     self.apply_moves(self._build_move_rows(row, trial))
                 yield row, trial
-                if removed_last:
+                if was_last_removed:
                     size = pool.size
                     break  # the rest of the batch is tried again
 
@@ -381,7 +381,8 @@ class ConsolidationRun:
     def build_report(self, prices: Mapping[str, float], verdicts: AutoscalerVerdicts) -> NodeConsolidation:
         """Build the report with prices and an autoscaler's verdicts.
 
-        If not all pods were read, no node is reported as removable, since unread pods may run on it.
+        If not all pods were read, no node is reported as removable, since unread pods may run on it. `removable` and
+        `remaining` are changed accordingly.
         """
         has_unread_pods = self.scheduler.view.cluster.find_gap("Pod") is not None
         if has_unread_pods:

@@ -175,7 +175,10 @@ class NodeConsolidation(Report, frozen=True):
         return text
 
     def _describe_unchecked(self, needed: int) -> str:
-        """Describe how many of the nodes needed by pending pods were not checked, as cordoned nodes, or return ""."""
+        """Describe how many of the `needed` nodes, which pending pods need, were not checked because they are cordoned.
+
+        Return "" if there are none, or if the search did not reach its end.
+        """
         unchecked = len(self.staying) + len(self.removable) - self.tried
         if not self.complete or not self.tried or not 0 < unchecked <= needed:
             return ""

@@ -61,7 +61,7 @@ from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, 
 from kschedctl.replay.terminating_pods import find_down_nodes
 from kschedctl.replay.unknown import build_unknown_fields, find_simulation_unknowns, merge_unknown_kinds
 from kschedctl.replay.volumes import find_pinned_volumes
-from kschedctl.reports.placements import UnplacedPods, select_displaced_pods
+from kschedctl.reports.placements import UnplacedPods, explain_pinned_pods, select_displaced_pods
 from kschedctl.reports.unknown import ClusterBasis
 from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom, SearchOptions
@@ -125,8 +125,8 @@ def drain(
 def _find_nodes_to_drain_first(cluster: Cluster, report: Drain, options: SearchOptions) -> tuple[str, ...]:
     """Find the other nodes whose unhealthy pods keep pods from being evicted.
 
-    A replay verified that this drain is safe once these nodes are drained first. Return () if it is still not safe, or
-    if no such pod is on another node.
+    A replay verified that this drain is safe once these nodes are drained first. Return () if the drain is still not
+    safe, or if no such pod is on another node.
     """
     unhealthy = {pod for blocked in report.blocked for pod in blocked.unhealthy}
     pods = (cluster.pod(*key.split("/", 1)) for key in sorted(unhealthy))
@@ -271,7 +271,7 @@ def _drain_once(shared: _CordonedNodes, seed: int, progress: Progress = NO_PROGR
             unplaced,
             {},
             displaced_from=frozenset(shared.nodes),
-            causes={volume.pod: volume.cause for volume in pinned},
+            causes=explain_pinned_pods(pinned),
         ),
         in_no_order=always_unplaced,
         blocked=blocked,

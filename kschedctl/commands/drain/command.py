@@ -69,10 +69,8 @@ def drain(
         def suggest_commands(loaded: LoadedSource, report: Drain) -> tuple[str, ...]:
             """Return the command with which to go on.
 
-            It replays a safe order of nodes, finds a node for a pod that uses up a budget, adds enough nodes, or
-            includes the pending pods.
-
-            Return () if none of these helps.
+            The command replays a safe order of nodes, finds a node for a pod that uses up a budget, adds enough nodes,
+            or includes the pending pods. Return () if none of these helps.
             """
             if report.drain_first:
                 order = (*report.drain_first, *report.nodes)

@@ -112,9 +112,12 @@ def _build_verdict_lines(report: Drain) -> Page:
     More than MAX_OUTCOMES_IN_SENTENCE outcomes become a list, unless some of the nodes are down.
     """
     nodes, verdict, *sentence = report.build_headline_parts()
-    tone = Tone.BAD if report.blocked or not report.interrupted else Tone.WARNING
     if report.safe:
         tone = Tone.WARNING if report.undecided else Tone.GOOD
+    elif report.interrupted and not report.blocked:
+        tone = Tone.WARNING  # the drain might have ended well
+    else:
+        tone = Tone.BAD
     first_words: tuple[Cell, ...] = (Marked(nodes, Tone.STRONG), Marked(verdict, tone))
     outcomes = report.list_outcomes_after_verdict()
     if report.down_nodes or len(outcomes) <= MAX_OUTCOMES_IN_SENTENCE:

@@ -204,8 +204,9 @@ class Drain(Report, frozen=True):
         doubt = describe_doubt(self.unknown)
         outcomes = self._describe_down_nodes_and_outcomes()
         if not outcomes:
-            return first_few(self.nodes), f"{self._build_verdict()}{doubt}"
-        return first_few(self.nodes), f"{self._build_verdict()}{self._separator}", f"{outcomes}{doubt}"
+            return join_first_few(self.nodes), f"{self._build_verdict()}{doubt}"
+        nodes = join_first_few(self.nodes)
+        return nodes, f"{self._build_verdict()}{self._separator}", f"{outcomes}{doubt}"
 
     @property
     def headline_names_unread(self) -> bool:
@@ -402,7 +403,7 @@ class Drain(Report, frozen=True):
 
         is_any_retried = any(len(pod.budgets) == 1 for pod in self.blocked)
         end = "retry forever, unless --timeout is set" if is_any_retried else "end with an error"
-        return (f"kubectl drain would cordon {first_few(self.nodes)}, {evictions}, and then {end}",)
+        return (f"kubectl drain would cordon {join_first_few(self.nodes)}, {evictions}, and then {end}",)
 
     def _describe_pods_unplaced_without_budgets(self) -> tuple[str, ...]:
         """Return a sentence on the blocked pods that would fit nowhere else, as a tuple, or () if there are none."""
@@ -577,7 +578,7 @@ class Drain(Report, frozen=True):
             summary,
             subject=", ".join(self.nodes),
             verdict=verdict,
-            headline=f"{first_few(self.nodes)} {self._build_verdict()}{details}",
+            headline=f"{join_first_few(self.nodes)} {self._build_verdict()}{details}",
             pods=(*group_blocked_pods(self.blocked), *(pods.short_form for pods in self.unplaced)),
             fixes=self._build_short_fixes(),
             victims=list_displaced_pods(self.evicted),

@@ -284,7 +284,7 @@ def _advise_on_cause(cause: Cause) -> Advice | None:
     """Return advice on a single cause, or None if there is none.
 
     There is special advice on a resource request that exceeds every node, on a topology spread constraint, on devices
-    that are all allocated, and on anti-affinity. Otherwise the advice is the next step that the plugin suggests.
+    that are all allocated, and on anti-affinity. Otherwise the advice is the next step for the plugin or the extender.
     """
     if isinstance(cause.fact_data, Insufficient) and cause.fact_data.exceeds_every_node:
         return _TOO_LARGE

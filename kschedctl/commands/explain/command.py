@@ -278,8 +278,8 @@ class _Question(msgspec.Struct, frozen=True):
 
         explanations = combine_explanations([report]) if isinstance(report, Explanation) else report
         # If some pod certainly does not fit, the answer is clear whatever happens to the waiting objects
-        certainly_not_fine = not is_everything_fine(report) and not report.undecided
-        undecided = not certainly_not_fine and (report.undecided or has_unchecked_objects(waiting))
+        is_certainly_not_fine = not is_everything_fine(report) and not report.undecided
+        undecided = not is_certainly_not_fine and (report.undecided or has_unchecked_objects(waiting))
         return replace(explanations, waiting_elsewhere=waiting, undecided=undecided)
 
     def _report_pending_or_missing_pods(

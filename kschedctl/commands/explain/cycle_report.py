@@ -258,11 +258,11 @@ def report_cycle(cycle: Cycle, scheduler: Scheduler, framework: Framework, *, no
 
     With `nodes=False`, the explanation has no per-node results, which take most of the time.
     """
-    unschedulable = not cycle.schedulable and cycle.error is None
-    post_filter = run_post_filter(cycle) if unschedulable else PostFilterOutcome()
+    is_unschedulable = not cycle.schedulable and cycle.error is None
+    post_filter = run_post_filter(cycle) if is_unschedulable else PostFilterOutcome()
     permit = _run_permit_on_best_nodes(cycle)
 
-    message = build_fit_error(cycle, post_filter.message) if unschedulable else cycle.error
+    message = build_fit_error(cycle, post_filter.message) if is_unschedulable else cycle.error
     if cycle.gated:
         verdict = "Gated"
     elif cycle.error is not None:
@@ -275,7 +275,7 @@ def report_cycle(cycle: Cycle, scheduler: Scheduler, framework: Framework, *, no
         verdict = "Schedulable"
 
     rejections = find_obstacles(cycle)
-    may_preempt = unschedulable and bool(cycle.view.nodes.names)
+    may_preempt = is_unschedulable and bool(cycle.view.nodes.names)
     report = Explanation(
         pod=cycle.info.pod.key,
         verdict=verdict,
@@ -288,7 +288,7 @@ def report_cycle(cycle: Cycle, scheduler: Scheduler, framework: Framework, *, no
         node_order=cycle.view.nodes.names,
         feasible=cycle.passed.names,
         best=tuple(dict.fromkeys(cycle.passed.names[i] for i in cycle.scores.top.tolist())),
-        causes=find_causes(rejections, cycle) if unschedulable else (),
+        causes=find_causes(rejections, cycle) if is_unschedulable else (),
         preemption=report_preemption(post_filter, cycle, scheduler.cluster) if may_preempt else None,
         queue={name: _to_status_report(status) for name, status in cycle.queue.items()},
         pre_filter={name: _to_pre_filter_report(result) for name, result in cycle.pre_filter.results.items()},

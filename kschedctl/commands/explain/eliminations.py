@@ -196,11 +196,11 @@ def find_causes(obstacles: Sequence[Obstacle], cycle: Cycle) -> tuple[Cause, ...
 
     closeness = measure_node_closeness(obstacles, nodes)
     lowest_level = int(closeness.level.min())
-    eligible = closeness.level == lowest_level
-    chosen = _choose_reasons(obstacles, eligible, lowest_level)
+    is_eligible = closeness.level == lowest_level
+    chosen = _choose_reasons(obstacles, is_eligible, lowest_level)
     all_are_out_of_reach = lowest_level == OUT_OF_REACH
     # Nodes out of reach are no candidates, so the causes then give no number of candidate nodes
-    candidate_count = 0 if all_are_out_of_reach else int(eligible.sum())
+    candidate_count = 0 if all_are_out_of_reach else int(is_eligible.sum())
     full_nodes = _find_full_nodes(obstacles, nodes)
     causes = [_build_cause(reason, cycle, candidate_count, closeness, full_nodes) for reason in chosen]
     if all_are_out_of_reach and (conflict := describe_label_conflict(chosen, cycle)):
@@ -213,7 +213,7 @@ def _build_pre_filter_causes(obstacles: Iterable[Obstacle], cycle: Cycle) -> tup
     causes = []
     no_full_nodes = np.zeros(len(cycle.view.nodes), np.bool_)
     for obstacle in obstacles:
-        if obstacle.was_examined:
+        if obstacle.was_examined:  # by Filter or an extender, so the reason is not PreFilter's
             continue
         rows = np.flatnonzero(obstacle.mask)
         fact = _mark_requirements_for_absent_nodes(find_fact([obstacle], int(rows[0])), cycle)
@@ -349,10 +349,9 @@ def _describe_cause_by_best_node(
 ) -> str:
     """Describe the cause by the node that comes closest to passing the check of this reason.
 
-    This node need not be the closest node overall, because other checks may reject it as well. `full_nodes` (N,) marks
-    the nodes that can run no more pods. If the best node is full and the reason is a lack of resources, the best of the
-    other nodes in `rows` is described instead. The full node is then mentioned as well, unless both nodes have the same
-    free amount.
+    This node need not be the closest node overall, because other checks may reject it as well. A lack of a resource is
+    described by other nodes if all candidate nodes are too small, or if the best node is full. `full_nodes` (N,) marks
+    the nodes that can run no more pods.
     """
     names = cycle.view.nodes.names
     distances = measure_distances_to_passing(obstacles_of_reason)
@@ -365,18 +364,23 @@ def _describe_cause_by_best_node(
     best_fact = find_fact(obstacles_of_reason, best_row)
     assert best_fact is not None
     scope = cause.build_scope(len(names))
+    scope_of_best_node = scope._replace(node=names[best_row])
+    if not isinstance(best_fact, Insufficient):
+        return best_fact.describe_cause(scope_of_best_node)
+
     rejects_all_candidates = len(rows) == cause.within
-    if isinstance(best_fact, Insufficient) and rejects_all_candidates and len(rows) > 1:
+    if rejects_all_candidates and len(rows) > 1:
         largest_fact = _find_largest_shortage(best_fact.resource, rows, obstacles_of_reason, cycle)
         # Even the largest candidate is too small when empty, while a node that is no candidate offers more
         if largest_fact is not None and largest_fact.offered < min(largest_fact.requested, largest_fact.largest):
             return largest_fact.describe_cause_with_small_candidates(scope)
+
     usable_rows = rows[~full_nodes[rows]]
     is_best_node_usable = best_row in usable_rows
-    if not isinstance(best_fact, Insufficient) or not len(usable_rows) or is_best_node_usable:
-        return best_fact.describe_cause(scope._replace(node=names[best_row]))
+    if is_best_node_usable or not len(usable_rows):
+        return best_fact.describe_cause(scope_of_best_node)
 
-    # The best node is full: describe the best of the other nodes
+    # The best node is full: describe the best of the other nodes, and mention the full node if its free amount differs
     usable_row = find_closest_row(usable_rows)
     usable_fact = find_fact(obstacles_of_reason, usable_row)
     if not isinstance(usable_fact, Insufficient) or usable_fact.free == best_fact.free:
@@ -435,9 +439,9 @@ def _choose_typical_node(
         return row
 
     # The nodes that are as close as the first one, and their values of the label
-    same_count = closeness.obstacle_count[rows] == closeness.obstacle_count[row]
-    same_level = closeness.level[rows] == closeness.level[row]
-    equally_close_rows = rows[same_count & same_level]
+    has_same_count = closeness.obstacle_count[rows] == closeness.obstacle_count[row]
+    has_same_level = closeness.level[rows] == closeness.level[row]
+    equally_close_rows = rows[has_same_count & has_same_level]
     value_codes = cycle.view.nodes.label(demands[0].key).codes[equally_close_rows]
 
     # Order the values: the absent label last (code -1), then the most frequent value first, then the closest node first

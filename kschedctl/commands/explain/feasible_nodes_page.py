@@ -57,9 +57,9 @@ def build_scores_section(report: Explanation, style: Style) -> Page:
 
 def _build_total_cells(report: Explanation, node: str) -> tuple[Cell, Cell]:
     """Build the cells with a node's name and total. The best nodes are marked."""
-    best = node in report.best
+    is_best = node in report.best
     total = f"{report.total[node]:,}"
-    return (node, Marked(f"★ {total}", Tone.GOOD) if best else total)
+    return (node, Marked(f"★ {total}", Tone.GOOD) if is_best else total)
 
 
 def _build_scores_table(report: Explanation, nodes: Sequence[str], plugins: list[str], note: str, style: Style) -> Page:
@@ -102,7 +102,7 @@ def _format_scores(report: Explanation, node: str, plugins: list[str], style: St
 def _build_equal_scores_line(report: Explanation, node: str, distinguishing: list[str]) -> list[Paragraph]:
     """Build the line about plugins that score all shown nodes alike, or no line if there are none."""
     scorers = {**report.weighted, **report.extender_scores}
-    alike = [f"{p} {by_node[node]}" for p, by_node in scorers.items() if p not in distinguishing]
+    alike = [f"{plugin} {by_node[node]}" for plugin, by_node in scorers.items() if plugin not in distinguishing]
     return [paragraph("Equal on all these nodes:", ", ".join(alike))] if alike else []
 
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from kschedctl.api.objects import Pod
 from kschedctl.commands.explain.advice import RAISE_PRIORITY, add_rollout_limits_to_advice
-from kschedctl.commands.explain.report import Explanation
+from kschedctl.commands.explain.report import Advice, Explanation
 from kschedctl.fixes.document import build_remedy
 from kschedctl.fixes.impossible import explain_impossible_fixes, explain_too_large_requests
 from kschedctl.fixes.proposals import iter_fixes_at_node, iter_node_independent_fixes
@@ -20,7 +20,7 @@ from kschedctl.fixes.trial.fix_kinds import FixKind
 from kschedctl.fixes.trial.trials import Trials, build_stored_pod
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.unknown import REMEDIES, merge_unknown_kinds, summarize_unknowns
-from kschedctl.reports.remedy import sort_incomplete_and_costly_fixes_last
+from kschedctl.reports.remedy import Remedy, sort_incomplete_and_costly_fixes_last
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.scheduler.framework import Code
 from kschedctl.scheduler.framework.dependencies import Effect
@@ -82,8 +82,8 @@ def find_uncalled_extenders(best: Iterable[RankedFix]) -> tuple[UnknownKind, ...
 def add_fixes(report: Explanation, target: TargetPod) -> Explanation:
     """Add the best fixes to an explanation, and the reasons why other kinds of fixes cannot help.
 
-    Return the explanation unchanged if no change could help. Raises KeyboardInterrupt if the user interrupts the
-    search.
+    Advice that the fixes make wrong or needless is changed or dropped. Return the explanation unchanged if no change
+    could help. Raises KeyboardInterrupt if the user interrupts the search.
     """
     if not should_search_fixes(report, target):
         return report
@@ -110,13 +110,23 @@ def add_fixes(report: Explanation, target: TargetPod) -> Explanation:
         impossible = (*explain_impossible_fixes(search), *rollouts.iter_harmful())
 
     unknown = merge_unknown_kinds((report.unknown, find_uncalled_extenders(fix.ranked for fix in best)))
-    advice = report.advice
-    if any(FixKind.USE_PRIORITY_CLASS in remedy.kinds for remedy in shown):  # a fix names the class that is enough
+    advice = _adapt_advice_to_fixes(report.advice, shown, rollouts)
+    return replace(report, remedies=shown, impossible=impossible, unknown=unknown, advice=advice)
+
+
+def _adapt_advice_to_fixes(
+    advice: tuple[Advice, ...], fixes: Iterable[Remedy], rollouts: Rollouts
+) -> tuple[Advice, ...]:
+    """Return the advice without what a fix says better, and with the rollout limits that its changes need.
+
+    The advice to raise the priority is dropped if a fix names a sufficient PriorityClass.
+    """
+    if any(FixKind.USE_PRIORITY_CLASS in fix.kinds for fix in fixes):
         advice = tuple(entry for entry in advice if entry.kind != RAISE_PRIORITY)
     max_unavailable = rollouts.find_sufficient_max_unavailable(FixKind.SOFTEN_ANTI_AFFINITY)
     if max_unavailable is not None:
         advice = tuple(add_rollout_limits_to_advice(entry, max_unavailable) for entry in advice)
-    return replace(report, remedies=shown, impossible=impossible, unknown=unknown, advice=advice)
+    return advice
 
 
 def should_search_fixes(report: Explanation, target: TargetPod) -> bool:

@@ -184,8 +184,8 @@ def _collect_gang(view: Fork, key: GangKey, pod: Pod, framework: Framework | Non
     assigned_infos = {position: build_pod_info(view, position, pod) for position in assigned}
 
     plugin = find_gang_plugin(framework) if framework else None
-    bound_together = plugin is not None and plugin.find_gang(pod) == key
-    binding_framework = framework if bound_together else None
+    is_bound_together = plugin is not None and plugin.find_gang(pod) == key
+    binding_framework = framework if is_bound_together else None
     idle = dict(_iter_pods_not_tried(view, key, waiting_infos, binding_framework, any_framework))
     tried = sort_by_priority_and_age(waiting_infos, (position for position in waiting_infos if position not in idle))
     ended = find_ended_pods(view).get(key, EndedPods())
@@ -197,7 +197,7 @@ def _collect_gang(view: Fork, key: GangKey, pod: Pod, framework: Framework | Non
         idle=idle,
         assigned=assigned,
         ended=ended,
-        bound_together=bound_together,
+        bound_together=is_bound_together,
     )
 
 
@@ -252,7 +252,7 @@ def _report_unplaced_gang(view: Fork, gang: _Gang, decided_by: str) -> PodGroupR
     held_back = 0
     if gang.key.project is GangProject.KUEUE:
         held_back = sum(_has_kueue_gate(info.spec) for info in gang.infos.values())
-    policy = ""
+    policy = ""  # unknown, as is the number of pods that the gang requires
     if gang.terms.least is not None:
         policy = "gang" if gang.bound_together or decided_by else "basic"
     return PodGroupReport(
@@ -342,8 +342,8 @@ def _is_gang_placed(view: Fork, gang: _Gang, result: GroupResult) -> bool:
     placed = sum(member.placed for member in result.members)
     if gang.terms.least is None:
         return placed == len(gang.tried)
-    enough = len(gang.assigned) + gang.succeeded_count + placed >= gang.terms.least
-    return enough and all(task.fitting >= task.least for task in _iter_task_reports(view, gang, result))
+    is_enough = len(gang.assigned) + gang.succeeded_count + placed >= gang.terms.least
+    return is_enough and all(task.fitting >= task.least for task in _iter_task_reports(view, gang, result))
 
 
 def _iter_task_reports(view: Fork, gang: _Gang, result: GroupResult) -> Iterator[GangTask]:

@@ -82,8 +82,10 @@ class Matrix:
     def to_grid(self) -> Grid:
         """Convert the matrix to a grid, which the page shows without unpacking."""
         words_by_cell = {cell: _to_words(cell) for column in self.cells for cell in set(column)}
-        rows = tuple(tuple((words_by_cell[cell],) for cell in row) for row in zip(*self.cells, strict=True))
-        return Grid(self.columns, rows, grouped=GROUP, bars=(TOTAL,))
+        rows = []
+        for row in zip(*self.cells, strict=True):  # the cells are stored by column
+            rows.append(tuple((words_by_cell[cell],) for cell in row))  # a cell of a grid has lines, here only one
+        return Grid(self.columns, tuple(rows), grouped=GROUP, bars=(TOTAL,))
 
 
 @dataclass(frozen=True)

@@ -101,8 +101,8 @@ def find_creation_doubts(target: TargetPod, cluster: Cluster, *, fits: bool) -> 
     If the pod fits (`fits`), webhooks, policies and unread limits are returned as unknown, which makes the answer
     undecided. If its creation is denied anyway, unread limits do not matter and are left out.
 
-    If the pod does not fit, none of them can make the answer worse. Webhooks and policies are then only described among
-    the parts that were not replayed.
+    If the pod does not fit, webhooks and policies cannot make the answer worse. They are then only described among the
+    parts that were not replayed.
     """
     namespaces = (target.pod.metadata.namespace,)
     # Namespace -> whether all of its admission was replayed. If nothing was replayed, the namespace is left out.
@@ -115,10 +115,10 @@ def find_creation_doubts(target: TargetPod, cluster: Cluster, *, fits: bool) -> 
             not_replayed = (*not_replayed, text)
         return CreationDoubts(not_replayed=not_replayed, unknown=())
 
-    denied = target.not_created is not None
-    hooks = find_uncalled_admission_hooks(cluster, [target.pod], denied=denied)
+    is_denied = target.not_created is not None
+    hooks = find_uncalled_admission_hooks(cluster, [target.pod], denied=is_denied)
     # Unread limits could only deny the pod as well
-    unread_limits = () if denied else find_unread_admission_kinds(cluster, namespaces)
+    unread_limits = () if is_denied else find_unread_admission_kinds(cluster, namespaces)
     return CreationDoubts(not_replayed=not_replayed, unknown=(*unread_limits, *hooks))
 
 
@@ -134,7 +134,8 @@ def choose_replica(target: TargetPod) -> ChosenReplica:
     """Choose the pod that stands for the target's workload, and count the workload's pods that get a node.
 
     If only some of the pods get a node, the first one without a node is chosen, otherwise the target itself. There are
-    no counts if none of the pods gets a node, if all get one without evicting other pods, or if some cannot be created.
+    no counts if none of the pods gets a node, if all get one without evicting other pods, or if some cannot be created
+    or are unknown.
     """
     some_cannot_be_created = target.not_created is not None and not target.not_created.past
     if target.workload is None or some_cannot_be_created or not target.is_known:

@@ -211,6 +211,7 @@ def explain_target(target: TargetPod) -> Explanation:
     """Explain the target's pod, and add whether its workload fails to create it or waits for a queue.
 
     A fitting pod gets the verdict NotCreated if it cannot be created, or if its workload is not admitted by its queue.
+    If nothing is known about the workload's pods, no pod is replayed, and the verdict is NotCreated.
     """
     if target.is_known:
         report = explain_pod(target.scheduler, target.pod)

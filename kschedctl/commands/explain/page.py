@@ -277,20 +277,24 @@ def build_eliminations_table(
 def _build_elimination_row(elimination: Elimination, stacked: bool) -> Row:
     """Build the row of one reason for rejection. With `stacked`, plugin, reason and closest node share a cell.
 
-    Otherwise the closest node, with its fact, is the last cell.
+    Otherwise the closest node, with its fact, is the last cell. The node is not named if the fact is the same on all
+    nodes.
     """
     nodes = f"{elimination.nodes:,}"
     only = Marked(f"{elimination.only:,}", Tone.STRONG if elimination.only else Tone.FAINT)
     miss = elimination.nearest
-    if miss is None or miss.is_same_on_all_nodes:
-        nearest = closest = miss.fact if miss else ""
+    if miss is None:
+        node_and_fact = ""
+    elif miss.is_same_on_all_nodes:
+        node_and_fact = miss.fact
     else:
-        nearest = f"{miss.node}: {miss.fact}"
-        closest = f"closest to fitting is {nearest}"
+        node_and_fact = f"{miss.node}: {miss.fact}"
     if not stacked:
-        return (nodes, only, elimination.plugin, elimination.reason, nearest)
+        return (nodes, only, elimination.plugin, elimination.reason, node_and_fact)
+    names_node = miss is not None and not miss.is_same_on_all_nodes
+    fact_line = f"closest to fitting is {node_and_fact}" if names_node else node_and_fact
     reason = f"{elimination.plugin}: {elimination.reason}" if elimination.plugin else elimination.reason
-    return (nodes, only, Stack((reason, Marked(closest, Tone.FAINT))))
+    return (nodes, only, Stack((reason, Marked(fact_line, Tone.FAINT))))
 
 
 def _build_rejected_nodes_table(report: Explanation, style: Style) -> Page:
@@ -298,8 +302,10 @@ def _build_rejected_nodes_table(report: Explanation, style: Style) -> Page:
 
     If no rejected node was evaluated, only the plugins that would reject the nodes are listed.
     """
-    evaluated = any(group.refusals[0].plugin for group in report.groups)  # other nodes have refusals without plugin
-    if evaluated:
+    is_any_evaluated = any(
+        group.refusals[0].plugin for group in report.groups
+    )  # other nodes have refusals without plugin
+    if is_any_evaluated:
         title = "Rejected nodes, closest to fitting first"
     elif any(node.feasible for node in report.nodes):
         title = "Nodes that were not evaluated, closest to fitting first"
@@ -308,14 +314,14 @@ def _build_rejected_nodes_table(report: Explanation, style: Style) -> Page:
     columns = [*number_columns("nodes")]
     if style.width >= WIDE_WIDTH:
         columns += [Column("pool"), Column("examples")]
-        columns += [Column("rejected by", keep=True), Column("reason")] if evaluated else []
+        columns += [Column("rejected by", keep=True), Column("reason")] if is_any_evaluated else []
         columns.append(Column(WOULD_REJECT))
     else:
-        columns += [Column("pool, examples"), Column("plugin, reason" if evaluated else WOULD_REJECT)]
+        columns += [Column("pool, examples"), Column("plugin, reason" if is_any_evaluated else WOULD_REJECT)]
     return build_table(
         report.groups,
         columns,
-        partial(_build_node_group_row, style=style, evaluated=evaluated),
+        partial(_build_node_group_row, style=style, evaluated=is_any_evaluated),
         style,
         title=title,
         limit=GROUPS_SHOWN,

@@ -72,8 +72,8 @@ def _simulate_node_growth(cluster: Cluster, now: str) -> NodeGrowth | None:
 
 def add_node_growth(report: PendingPods, find_growth: Callable[[], NodeGrowth | None]) -> PendingPods:
     """If a pod is unschedulable, add to the report the nodes that an autoscaler would add."""
-    waits = any(group.verdict == UNSCHEDULABLE for group in report.groups)
-    return replace(report, growth=find_growth()) if waits else report
+    is_any_unschedulable = any(group.verdict == UNSCHEDULABLE for group in report.groups)
+    return replace(report, growth=find_growth()) if is_any_unschedulable else report
 
 
 def report_pending_pods(
@@ -146,8 +146,8 @@ def group_pending_pods(
     unread_pods = _find_unread_pods_doubt(scheduler)
 
     # A doubt does not matter if some pod certainly waits or could not be created
-    doubtful = bool(unread_pods) or any(report.undecided for report in reports)
-    certain = any(report.verdict not in FINE and not report.undecided for report in reports)
+    is_doubtful = bool(unread_pods) or any(report.undecided for report in reports)
+    is_certain = any(report.verdict not in FINE and not report.undecided for report in reports)
     return PendingPods(
         scope=scope,
         groups=_group_pods_by_cause(pods, explanations, now),
@@ -157,7 +157,7 @@ def group_pending_pods(
         extended=merge_notes(report.extended for report in reports),
         upstream_faults=merge_notes(map(_list_faults_with_pod, reports)),
         unknown=merge_unknown_kinds((*(report.unknown for report in reports), unread_pods)),
-        undecided=doubtful and not (certain or not_created),
+        undecided=is_doubtful and not (is_certain or not_created),
         explained=_group_pods_by_explanation(explanations)[:in_full],
     )
 
@@ -225,12 +225,12 @@ def _explain_each_kind_of_pod(scheduler: Scheduler, pods: Iterable[Pod], in_full
     from kschedctl.commands.explain.cycle_report import drop_unwritten_message, explain_pod  # noqa: PLC0415 - only where pods are pending
 
     table = scheduler.view.pods
-    extenders_called = scheduler.call_extender is not None and bool(scheduler.extenders)
+    calls_extenders = scheduler.call_extender is not None and bool(scheduler.extenders)
     explanation_by_kind: dict[tuple[int, str, str], Explanation] = {}
     explanations = {}
     for pod in pods:
         info_number = table.get_info_number(table.index[pod.key])  # equal for pods that look the same to the scheduler
-        identity = pod.key if extenders_called else ""  # to extenders no two pods are alike
+        identity = pod.key if calls_extenders else ""  # to extenders no two pods are alike
         kind_of_pod = (info_number, pod.status.nominated_node_name, identity)
         if kind_of_pod not in explanation_by_kind:
             report = explain_pod(

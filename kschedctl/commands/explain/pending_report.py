@@ -123,7 +123,7 @@ class PendingPods(Report, frozen=True):
     def build_headline_parts(self) -> tuple[str, ...]:
         """Return the headline, in one or two parts: the numbers of pending pods and causes, or else what waits.
 
-        If the user named objects, the line is about these objects. If nothing waits, the line says so.
+        If the user named objects, the headline is about these objects. If nothing waits, the headline says so.
         """
         if self.asked_about:
             return self._build_named_objects_headline()
@@ -156,7 +156,10 @@ class PendingPods(Report, frozen=True):
         return int(bool(self.asked_about) and len(self.waiting_elsewhere) == 1)
 
     def _describe_missing_pods(self) -> str:
-        """Describe how many pods are missing because they could not be created, or return "" if there are none."""
+        """Describe how many pods are missing because they could not be created, or return "" if there are none.
+
+        If the number is unknown for a workload, the text has no number.
+        """
         failures = [failure for failure in self.not_created if not failure.past]
         if not failures:
             return ""

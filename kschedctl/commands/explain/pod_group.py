@@ -67,7 +67,7 @@ def report_pod_group(scheduler: Scheduler, framework: Framework, pod: Pod) -> Po
 
     Return None if the pod belongs to no group, or if the release does not schedule groups together. All pods of the
     group are tried together. If they do not fit, the group may preempt other pods. A group that is not placed is
-    checked for a deadlock with other groups.
+    checked for a deadlock with other groups. An invalid group is not tried, and gets the verdict Error.
     """
     key = get_group_key(pod) if schedules_groups_together(scheduler.gates) else None
     if key is None:

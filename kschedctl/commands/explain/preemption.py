@@ -189,6 +189,6 @@ def _build_victim_report(position: Position, violating: bool, view: Fork) -> Vic
         pod=table.get_key(table_row),
         priority=int(pods.priority[info_number]),
         owner=f"{owner.kind}/{owner.name}" if owner else "",
-        start_time=table.started.text_of(table_row) or None,
+        start_time=table.started.get_text(table_row) or None,
         budgets=get_budgets(view).find_protecting_budgets(position) if violating else (),
     )

@@ -86,12 +86,12 @@ def _build_harm_lines(report: PreemptionReport) -> Page:
     These are later victims without a node, violated PodDisruptionBudgets, and Jobs that fail because their pods are
     evicted.
     """
-    later = (paragraph(Marked("Further evictions:", Tone.WARNING), f"{text}.") for text in report.later_evictions)
-    sentences = (
-        f"{text[:1].upper()}{text[1:]}." for text in (*report.budget_violations, *report.failures_on_tied_nodes)
-    )
-    lost = (paragraph(Marked("Lost:", Tone.WARNING), f"{job.describe()}.") for job in report.failed_jobs)
-    return (*later, *(paragraph(Marked(sentence, Tone.WARNING)) for sentence in sentences), *lost)
+    lines = [paragraph(Marked("Further evictions:", Tone.WARNING), f"{text}.") for text in report.later_evictions]
+    for text in (*report.budget_violations, *report.failures_on_tied_nodes):
+        sentence = f"{text[:1].upper()}{text[1:]}."
+        lines.append(paragraph(Marked(sentence, Tone.WARNING)))
+    lines += [paragraph(Marked("Lost:", Tone.WARNING), f"{job.describe()}.") for job in report.failed_jobs]
+    return tuple(lines)
 
 
 def _build_victims_table(report: PreemptionReport, style: Style) -> Page:

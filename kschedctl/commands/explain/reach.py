@@ -125,9 +125,9 @@ def _iter_filter_obstacles(cycle: Cycle) -> Iterator[Obstacle]:
     """
     for position, plugin in enumerate(cycle.filter.verdicts):
         # `first` has, per node, the position of the first plugin that rejects it
-        first_rejected = cycle.considered & (cycle.filter.first == position)
-        yield from _iter_obstacles_without_nominated_pods(cycle, plugin, first_rejected)
-        yield from _iter_obstacles_of_nominated_pods(cycle, plugin, first_rejected)
+        is_rejected_first = cycle.considered & (cycle.filter.first == position)
+        yield from _iter_obstacles_without_nominated_pods(cycle, plugin, is_rejected_first)
+        yield from _iter_obstacles_of_nominated_pods(cycle, plugin, is_rejected_first)
 
 
 def _iter_obstacles_without_nominated_pods(cycle: Cycle, plugin: str, first_rejected: Bools) -> Iterator[Obstacle]:

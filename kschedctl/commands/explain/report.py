@@ -780,10 +780,10 @@ class Explanation(_ExtenderPart, frozen=True):
     def rivals_clause(self) -> str:
         """A clause about the rivals, and about the node that the pod gets nevertheless."""
         rivals = describe_rivals(self.rivals)
-        return f"{rivals}, so the pod {self.predicate_after_rivals}" if self.node_after_rivals else rivals
+        return f"{rivals}, so the pod {self.outcome_after_rivals}" if self.node_after_rivals else rivals
 
     @property
-    def predicate_after_rivals(self) -> str:
+    def outcome_after_rivals(self) -> str:
         """The predicate of a sentence about the pod: which node it gets after its rivals, and which pods it preempts.
 
         It also names the PodDisruptionBudgets that the preemption violates, and the Jobs that fail.

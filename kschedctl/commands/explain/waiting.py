@@ -539,20 +539,22 @@ def find_terminating_victims(report: Explanation, replayed_cluster: ReplayedClus
 def _report_terminating_victim(pod: Pod, replayed_cluster: ReplayedCluster) -> TerminatingVictim:
     """Report when a terminating victim's deletion was requested, when it is due, and for how long it is overdue.
 
-    The deletion is due at metadata.deletionTimestamp, which is the end of the grace period.
+    The deletion is due at metadata.deletionTimestamp, which is the end of the grace period. If the current time is
+    unknown or the timestamp is invalid, the time of the request is empty and the victim is not overdue.
     """
     due = pod.metadata.deletion_timestamp or ""
-    seconds = replayed_cluster.measure_seconds_since(due)
-    late = seconds is not None and seconds > replayed_cluster.thresholds.overdue_seconds
+    seconds_past_due = replayed_cluster.measure_seconds_since(due)
+    is_late = seconds_past_due is not None and seconds_past_due > replayed_cluster.thresholds.overdue_seconds
+    has_valid_due_time = seconds_past_due is not None
     grace = pod.spec.termination_grace_period_seconds
     if grace is None:
         grace = DEFAULT_GRACE_SECONDS
     return TerminatingVictim(
         pod=pod.key,
         node=pod.spec.node_name,
-        asked=subtract_seconds(due, grace) if seconds is not None else "",
+        asked=subtract_seconds(due, grace) if has_valid_due_time else "",
         due=due,
-        overdue=format_age(due, replayed_cluster.now) if late else "",
+        overdue=format_age(due, replayed_cluster.now) if is_late else "",
     )
 
 
@@ -627,7 +629,7 @@ def _build_advice_on_node_after_rivals(report: Explanation) -> Advice:
     hint = " once the pods ahead of it are scheduled"
     if report.victims_after_rivals:
         hint = ". To avoid that, make room for it and for the pods ahead of it"
-    return Advice("AwaitRoom", f"It {report.predicate_after_rivals}{hint}")
+    return Advice("AwaitRoom", f"It {report.outcome_after_rivals}{hint}")
 
 
 def drop_retry_advice(report: Explanation) -> Explanation:
@@ -646,22 +648,28 @@ def _find_waiting_advice(waiting: WaitingPod, replayed_cluster: ReplayedCluster)
             "It waits until there is room for it and for the pods ahead of it: remedies -A finds room for all of them"
         )
         return Advice("AwaitRoom", text)
+    if waiting.cause != "stuck":
+        return None
+    is_read_time_unknown = not replayed_cluster.cluster.provenance  # files do not say when the cluster was read
+
     seconds = measure_seconds_since_try(waiting.pod, replayed_cluster)
-    if waiting.cause == "stuck" and seconds is not None and is_retry_overdue(waiting, replayed_cluster):
+    if seconds is not None:
+        if not is_retry_overdue(waiting, replayed_cluster):
+            return None
         text = (
             f"It fits now, but has not been tried for {seconds / 60:.0f} min, although rejected pods are retried "
             "after 5 min"
         )
-        if not replayed_cluster.cluster.provenance:
+        if is_read_time_unknown:
             text += f" (as of {replayed_cluster.now[:10]}; the files do not say when the cluster was read)"
         return Advice("CheckScheduler", f"{text}. {LOOK_AT_SCHEDULER}")
+
     age = format_age(waiting.pod.metadata.creation_timestamp, replayed_cluster.now)
-    if waiting.cause == "stuck" and seconds is None and age:
-        # Files do not say when the cluster was read
-        waited = f"has waited for {age}"
-        if not replayed_cluster.cluster.provenance:
-            waited = f"had been waiting for {age} as of {replayed_cluster.now[:10]}"
-        basis = ", judged by the objects that were read" if waiting.explanation.undecided else ""
-        text = f"The pod fits on a node now{basis}. It {waited}, and no event says when it was last tried"
-        return Advice("AwaitRetry", f"{text}. If it is still Pending in 5 min, run audit to find out why")
-    return None
+    if not age:
+        return None
+    waited = f"has waited for {age}"
+    if is_read_time_unknown:
+        waited = f"had been waiting for {age} as of {replayed_cluster.now[:10]}"
+    basis = ", judged by the objects that were read" if waiting.explanation.undecided else ""
+    text = f"The pod fits on a node now{basis}. It {waited}, and no event says when it was last tried"
+    return Advice("AwaitRetry", f"{text}. If it is still Pending in 5 min, run audit to find out why")

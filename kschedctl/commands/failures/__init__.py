@@ -8,7 +8,7 @@ failures whose outcome is certain without a replay of the queue.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import comb
@@ -71,7 +71,7 @@ from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, 
 from kschedctl.replay.unknown import find_simulation_unknowns, merge_unknown_kinds
 from kschedctl.replay.volumes import find_pinned_volumes
 from kschedctl.reports.not_created import NotCreated
-from kschedctl.reports.placements import list_unplaced_evicted_pods
+from kschedctl.reports.placements import explain_pinned_pods, list_unplaced_evicted_pods
 from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom, SearchOptions
 from kschedctl.scheduler.scheduler import Scheduler
@@ -215,15 +215,10 @@ def simulate_failures(
     on_done = progress.begin("Rescheduling pods", sum(parts))
     results = run_tasks(simulate_loss, shared, trials, workers, on_done, parts=parts)
 
-    # Combine the runs of each loss, unless an interruption left none.
-    failures = []
-    for start in range(0, len(trials), runs):
-        completed_runs = [run for run in results.by_task[start : start + runs] if run is not None]
-        if completed_runs:
-            failures.append(_combine_runs_of_failure(completed_runs))
-    worst_first = sorted(failures, key=_get_severity_sort_key, reverse=True)
+    worst_first = sorted(_iter_combined_failures(results.by_task, runs), key=_get_severity_sort_key, reverse=True)
     interrupted = results.interrupted
-    if worst_first and not worst_first[0].nodes_changed and not interrupted and runs == 1:
+    lacks_places = bool(worst_first) and not worst_first[0].nodes_changed and runs == 1
+    if lacks_places and not interrupted:
         # The outcome was certain without a replay, but only a replay tells the places of the pods.
         worst = next(loss for loss in trials if loss.name == worst_first[0].name)
         replayed = run_tasks(simulate_loss, shared, [replace(worst, needs_places=True)])
@@ -281,8 +276,8 @@ def _count_displaced_pods(shared: SharedCluster, losses: Sequence[Loss], selecte
     """Return how many of the pods in the mask (P,) each loss displaces."""
     view = shared.scheduler.view
     is_recreated, _ = shared.get_cached(_classify_pods)
-    counted = is_recreated & selected & (view.node >= 0)
-    displaced_by_row = np.bincount(view.node[counted], minlength=len(view.nodes)).tolist()
+    is_counted = is_recreated & selected & (view.node >= 0)
+    displaced_by_row = np.bincount(view.node[is_counted], minlength=len(view.nodes)).tolist()
     return [sum(displaced_by_row[view.nodes.index[name]] for name in loss.nodes) for loss in losses]
 
 
@@ -300,6 +295,17 @@ def _get_severity_sort_key(failure: Failure) -> tuple[int, ...]:
         failure.late,
         failure.displaced,
     )
+
+
+def _iter_combined_failures(results: Sequence[Failure | None], runs: int) -> Iterator[Failure]:
+    """Yield the combined runs of each loss. A loss of which an interruption left no run is left out.
+
+    `results` has as many entries for each loss as there are runs. An entry is None if its run was not completed.
+    """
+    for start in range(0, len(results), runs):
+        completed_runs = [run for run in results[start : start + runs] if run is not None]
+        if completed_runs:
+            yield _combine_runs_of_failure(completed_runs)
 
 
 def _combine_runs_of_failure(runs: Sequence[Failure]) -> Failure:
@@ -385,7 +391,7 @@ def _replay_loss(shared: SharedCluster, loss: Loss) -> Failure:
     lost_victims = [victim for victim in list_lost_victims(simulation) if victim not in lost_keys]
     unplaced = [outcome.position for outcome in outcomes if outcome.row < 0]
     pinned = find_pinned_volumes(view, np.flatnonzero(is_lost_node), [*unplaced, *lost])
-    causes = {volume.pod: volume.cause for volume in pinned}
+    causes = explain_pinned_pods(pinned)
     reasons = group_unplaced_pods(simulation, outcomes, {}, displaced_from=frozenset(loss.nodes), causes=causes)
     ending = find_positions(is_on_lost_node & ~is_recreated & ~is_bare)
     return Failure(

@@ -75,16 +75,13 @@ def schedule_until_certain(
 
     # The untried pods get a node.
     outcomes = [outcome for outcome in latest if outcome.verdict != NOT_TRIED]
-    spread_keys = set()
-    for position in untried:
-        outcomes.append(Outcome(position, SCHEDULED, row=prover.find_possible_row(position)))
-        if key := prover.get_kind(position).spread_key:
-            spread_keys.add(key)
+    outcomes += [Outcome(position, SCHEDULED, row=prover.find_possible_row(position)) for position in untried]
     report_parts(len(untried))
     outcomes += simulation.explain(rejected_outcomes)
     is_none_tried = len(untried) == len(candidates)
-    holds = is_none_tried and _has_every_domain(shared.scheduler.view, is_lost_node, spread_keys)
-    return LossOutcomes(outcomes, has_all_places=False, hold_before_deletion=holds)
+    spread_keys = {key for position in untried if (key := prover.get_kind(position).spread_key)}
+    hold_before_deletion = is_none_tried and _has_every_domain(shared.scheduler.view, is_lost_node, spread_keys)
+    return LossOutcomes(outcomes, has_all_places=False, hold_before_deletion=hold_before_deletion)
 
 
 def _sort_unplaced_pods(outcomes: Sequence[Outcome], order: Sequence[Position]) -> list[Outcome]:
@@ -107,7 +104,8 @@ def _has_every_domain(view: Fork, is_lost_node: Bools, keys: Iterable[str]) -> b
 def _is_rejected_for_good(prover: FitProver, simulation: Simulation, position: Position) -> bool:
     """Return whether a PreFilter plugin rejects the pod, no matter which pods run where."""
     kind = prover.find_kind(position)
-    if kind is None or kind.fits is not None:
+    fits_some_node = kind is not None and kind.fits is not None
+    if kind is None or fits_some_node:
         return False
     plugins = kind.framework.plugins_at("preFilter")
     try:

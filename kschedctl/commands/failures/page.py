@@ -126,13 +126,13 @@ def _build_failure_ranking(report: Failures, style: Style) -> Page:
 
     The number of nodes is left out if it is the same for all failures.
     """
-    same_node_count = len({len(failure.nodes) for failure in report.failures}) == 1
+    have_same_node_count = len({len(failure.nodes) for failure in report.failures}) == 1
     columns = [Column(report.unit, keep=True)]
     columns += number_columns(
         "nodes", "displaced", "displaced and pending", "preempted", "preempted and pending", "lost for good"
     )
     columns += number_columns("wait for node deletion", "restart late")
-    build_row = partial(_build_failure_row, same_node_count=same_node_count)
+    build_row = partial(_build_failure_row, same_node_count=have_same_node_count)
     table = build_table(
         report.failures,
         columns,

@@ -281,29 +281,30 @@ class Failures(Report, frozen=True):
 
         If it has no consequences, the second part is the number of simulated failures.
         """
-        unsafe = sum(not failure.safe for failure in self.failures)
-        tried = len(self.failures)
-        answer = self._describe_losable_units(unsafe)
+        unsafe_count = sum(not failure.safe for failure in self.failures)
+        tried_count = len(self.failures)
+        answer = self._describe_losable_units(unsafe_count)
         failures = counted(self.scenarios, "failure")
         simulated = f"({failures} simulated)"
         if self.interrupted:
-            simulated = f"(interrupted after {tried:,} of {failures})"
+            simulated = f"(interrupted after {tried_count:,} of {failures})"
         worst = self.failures[0] if self.failures else None
         if worst is None or not worst.consequences:
             return answer, simulated
-        if self.interrupted or not unsafe:
+        if self.interrupted or not unsafe_count:
             answer = f"{answer} {simulated}"
         return f"{answer}.", f"Worst is {worst.name}: {worst.consequences}"
 
-    def _describe_losable_units(self, unsafe: int) -> str:
-        """Describe which units can be lost. `unsafe` is the number of simulated failures that are not safe."""
-        tried = len(self.failures)
-        all_tried = tried == self.scenarios
-        if unsafe and unsafe == tried and all_tried:
+    def _describe_losable_units(self, unsafe_count: int) -> str:
+        """Describe which units can be lost. `unsafe_count` is the number of simulated failures that are not safe."""
+        tried_count = len(self.failures)
+        are_all_unsafe = unsafe_count == tried_count == self.scenarios
+        if unsafe_count and are_all_unsafe:
             return f"No {self.unit} can be lost without disruption"
-        if unsafe:
-            units = f"pairs of {self.single_unit}s" if self.pairs else f"{self.unit}s"
-            return f"{unsafe:,} of {tried:,} {units if tried > 1 else self.unit} cannot be lost without disruption"
+        if unsafe_count:
+            several_units = f"pairs of {self.single_unit}s" if self.pairs else f"{self.unit}s"
+            units = several_units if tried_count > 1 else self.unit
+            return f"{unsafe_count:,} of {tried_count:,} {units} cannot be lost without disruption"
         if self.interrupted:
             return f"Unknown whether any {self.unit} can be lost without disruption"
 

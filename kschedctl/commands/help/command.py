@@ -57,7 +57,8 @@ def read_topics() -> dict[str, str]:
     """Read the help topics, and return them by name. Each topic is Markdown, and its first line is the title."""
     topic_files = (path for path in files("kschedctl.cli").joinpath("topics").iterdir() if path.name.endswith(SUFFIX))
     return {
-        path.name.removesuffix(SUFFIX): path.read_text("utf-8") for path in sorted(topic_files, key=lambda p: p.name)
+        path.name.removesuffix(SUFFIX): path.read_text("utf-8")
+        for path in sorted(topic_files, key=lambda path: path.name)
     }
 
 

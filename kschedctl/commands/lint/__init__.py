@@ -93,8 +93,8 @@ def lint(
     destination = Destination(namespace, declared_clusters=[], named_files=named_files)
     context = build_context(manifests, described_cluster, gates, destination, instance_types)
     rules = choose_rules(select, ignore, RuleProfile(profile))
-    condensed = not select and profile != RuleProfile.ALL
-    reporting = replace(REPORT_EVERYTHING, min_severity=Severity(severity), condensed=condensed)
+    is_condensed = not select and profile != RuleProfile.ALL
+    reporting = replace(REPORT_EVERYTHING, min_severity=Severity(severity), condensed=is_condensed)
     return build_report(context, rules, find_all_problems(context, rules), reporting)
 
 
@@ -140,7 +140,7 @@ def _build_manifest_context(
     By default, this is the cluster that the manifests describe. Files that cannot be read or are skipped are recorded
     in the context.
     """
-    manifests.sets.declare_clusters(destination.declared_clusters)
+    manifests.sets.add_declared_clusters(destination.declared_clusters)
     described_cluster = cluster or _build_cluster_from_manifests(manifests.objects, gates, destination.named_files)
     located = ((manifest.value, manifest) for manifest in manifests.objects)
     context = LintContext.from_manifests(

@@ -95,8 +95,8 @@ def make_room(
     manifests given with -f. Nothing is executed.
     """
     criteria = RoomCriteria(max_moves=max_moves, keep=keep, pool=pool, seconds=seconds)
-    with extending.open_caller() as call_extender, show_progress() as shown:
-        settings = SearchSettings(seed=seed, call_extender=call_extender, workers=work.workers, progress=shown)
+    with extending.open_caller() as call_extender, show_progress() as progress:
+        settings = SearchSettings(seed=seed, call_extender=call_extender, workers=work.workers, progress=progress)
         commands: tuple[str, ...] = ()
         if pods:
             targets = _read_targets(source, scope, tuple(pods))

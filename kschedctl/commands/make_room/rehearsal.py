@@ -103,7 +103,8 @@ class Rehearsal:
         tried = self.fork()
         if tried._unplaced:
             tried._schedule_waiting_pods(tried._build_simulation_without_preemption())
-        return len(tried.view.trail) == len(self.view.trail)
+        has_placed_a_pod = len(tried.view.trail) > len(self.view.trail)  # a placement extends the trail
+        return not has_placed_a_pod
 
     def move_pods(self, positions: Sequence[Position], *, no_waiting_pod_fits: bool = False) -> list[PlayedMove]:
         """Evict the pods one after the other, and return the moves.

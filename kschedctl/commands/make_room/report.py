@@ -272,7 +272,9 @@ class MakeRoom(Report, frozen=True):
 
     def _describe_failed_search(self) -> tuple[str, str]:
         """Return the verdict of a search without a plan, and a sentence on why there is none."""
-        if self.searched and not self.searched.complete and (self._is_hopeless or not self.shortages):
+        # A shortage proves that no plan makes room, however many plans were tried
+        is_proven = bool(self.shortages) and not self._is_hopeless
+        if self.searched and not self.searched.complete and not is_proven:
             return ("No room found yet for", self._describe_incomplete_search(self.searched))
         if self._is_hopeless:
             why = "no node takes it, whichever pods move"

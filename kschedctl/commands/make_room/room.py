@@ -242,7 +242,7 @@ class RoomMaking:
         """Let one more gang or single pod fit, with moves if necessary, and return whether it fits.
 
         The plan is adopted if it works. No moves are searched if kube-scheduler does not try one of the pods at all,
-        for example because it is gated.
+        for example because it is gated. An interruption is recorded in `interrupted`.
         """
         if self._adopt_plan_if_it_works(unit, plan=(), emptied=NO_NODES):
             return True
@@ -285,14 +285,13 @@ class RoomMaking:
         placed_by_replay = self._find_pods_placed_by_replay(stage)
         spared = {*self.wanted, *plan, *siblings, *placed_by_replay}
         movable = find_movable_pods(stage.build_simulation(), self.nodes, self.keep, spared)
-        rows = stage.view.node[siblings]
-        sibling_count = int(np.count_nonzero((rows >= 0) & self.nodes[rows]))
-        self.held = dict(movable.held)
-        if sibling_count:
-            self.held[SAME_WORKLOAD] = sibling_count
-        other_count = len(set(placed_by_replay) - {*self.wanted, *plan, *siblings})
-        if other_count:
-            self.held[WAITING] = other_count
+        sibling_rows = stage.view.node[siblings]
+        other_pods_placed_by_replay = set(placed_by_replay) - {*self.wanted, *plan, *siblings}
+        further_held = {
+            SAME_WORKLOAD: int(np.count_nonzero((sibling_rows >= 0) & self.nodes[sibling_rows])),
+            WAITING: len(other_pods_placed_by_replay),
+        }
+        self.held = {**movable.held, **{reason: number for reason, number in further_held.items() if number}}
         is_whole_unit = members[-1:] == self._get_last_pod_of_unit(members)
 
         def judge_plans(plans: Sequence[Plan]) -> Iterator[bool]:
@@ -398,7 +397,9 @@ class RoomMaking:
         The list is empty if the plan fails in one of the replays: a move is not safe, or a pod of the gang does not
         fit. The replays in which evicted pods linger come last. The latest result is cached.
         """
-        key = unit, plan, emptied, len(self.adopted), len(self.unplaced)
+        # The stage and the waiting pods change only when a plan is adopted or a unit stays without nodes
+        state = len(self.adopted), len(self.unplaced)
+        key = unit, plan, emptied, state
         if key not in self.latest_replays:
             self.latest_replays = {key: self._compute_replays(unit, plan, emptied)}
         return self.latest_replays[key]

@@ -192,8 +192,8 @@ class PlanSearch:
     def _judge_plans(self, plans: Iterator[Plan], batch_size: int) -> Iterator[tuple[Plan, bool]]:
         """Yield each plan that may beat the best one so far, with a flag that says if it works.
 
-        The first plan often works, so it is judged alone. The other plans are judged in batches of `batch_size`. Raises
-        SearchLimitError if the limit is reached.
+        The first plan often works, so it is judged alone. The other plans are judged in batches of `batch_size`. The
+        replays are counted. Raises SearchLimitError if the limit is reached.
         """
         size = 1
         while batch := list(islice(plans, size)):
@@ -412,7 +412,10 @@ class PlanSearch:
         return self.movable.reluctance, self.movable.priority, self.movable.size
 
     def _run_cycle(self, stage: Rehearsal, position: Position) -> Cycle | None:
-        """Run a scheduling cycle for the pod in this state of the cluster. Return None if no profile serves the pod."""
+        """Run a scheduling cycle for the pod in this state of the cluster, and count it as a replay.
+
+        Return None if no profile serves the pod.
+        """
         simulation = stage.build_simulation()
         if simulation.find_framework(position) is None:
             return None

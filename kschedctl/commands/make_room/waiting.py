@@ -25,6 +25,7 @@ from kschedctl.scheduler.framework import (
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.delta import NO_CHANGE
 from kschedctl.snapshot.fork import Fork, OwnRows
+from kschedctl.snapshot.pod_info import PodInfo
 
 
 class _Rejections(NamedTuple):
@@ -114,14 +115,20 @@ class WaitingPodsOfPlan:
             regardless_of_pods = filtering.find_rejected_regardless_of_pods({})
             before_plan = regardless_of_pods | filtering.find_rejected_rows(OwnRows(view, view.nodes.rows), NO_CHANGE)
             if not names_of_reserving:
-                verdicts = filtering.run_filters().verdicts
-                for plugin in lasting_filters:
-                    # Pods that the plan adds to a node cannot make such a plugin accept the node
-                    if looks_at_own_pods(plugin) and not can_more_pods_help(plugin, info):
-                        before_plan |= verdicts[plugin.name].rejected
+                before_plan |= _find_rejected_despite_more_pods(filtering, info)
         except PluginError:
             return None
         return _Rejections(filtering, regardless_of_pods=regardless_of_pods, before_plan=before_plan)
+
+
+def _find_rejected_despite_more_pods(filtering: Filtering, info: PodInfo) -> Bools:
+    """Return the nodes (N,) that filters reject because of the pods there, and still reject when more pods come."""
+    verdicts = filtering.run_filters().verdicts
+    rejected = np.zeros(len(filtering.view.nodes), np.bool_)
+    for plugin in filtering.plugins:
+        if looks_at_own_pods(plugin) and not can_more_pods_help(plugin, info):
+            rejected |= verdicts[plugin.name].rejected
+    return rejected
 
 
 def _is_any_row_accepting(rejections: _Rejections, view: Fork, rows: Rows) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import hmac
 import json
+import logging
 import sys
 import threading
 from collections import OrderedDict
@@ -102,13 +103,13 @@ class ClientProgress:
 
         The client is told at once that the task has begun.
         """
-        done = 0
+        done_count = 0
 
         def advance(number: int) -> None:
             """Report that this number of further steps is done."""
-            nonlocal done
-            done += number
-            self.report_progress(done, total or None, description)
+            nonlocal done_count
+            done_count += number
+            self.report_progress(done_count, total or None, description)
 
         advance(0)
         return advance
@@ -329,9 +330,8 @@ def serve_stdio(server: McpServer) -> None:
 
 def serve_http(server: McpServer, host: str, port: int, token: str) -> None:
     """Serve over HTTP at /mcp until interrupted."""
-    uvicorn.run(
-        require_token(server.protocol.streamable_http_app(host=host), token), host=host, port=port, log_level=30
-    )
+    app = require_token(server.protocol.streamable_http_app(host=host), token)
+    uvicorn.run(app, host=host, port=port, log_level=logging.WARNING)
 
 
 def require_token(app: App, token: str) -> App:

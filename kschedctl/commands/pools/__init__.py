@@ -143,8 +143,8 @@ def _build_pool_report(name: str, rows: Rows, view: Fork) -> PoolReport:
 
 def _is_ready(node: Node) -> bool:
     """Return whether the node is ready and not cordoned."""
-    ready = any(condition.type == "Ready" and condition.status == "True" for condition in node.status.conditions)
-    return ready and not node.spec.unschedulable
+    is_ready = any(condition.type == "Ready" and condition.status == "True" for condition in node.status.conditions)
+    return is_ready and not node.spec.unschedulable
 
 
 def _add_node_pool_settings(

@@ -44,14 +44,14 @@ def provision(
     """
     now = now or get_read_time(cluster)
     options = options or {}
-    only_seen_types = instance_types is None
+    uses_only_seen_types = instance_types is None
     types = derive_instance_types(cluster) if instance_types is None else instance_types
 
     replayed = provisioning.provision(cluster, types, options, now=now)
     unknown = find_unread_kinds(cluster)
     # A type that no node has might fit the pods that get no node.
-    undecided = bool(unknown) or (only_seen_types and bool(replayed.pod_errors))
-    seen_types = len(types) if only_seen_types else None
+    undecided = bool(unknown) or (uses_only_seen_types and bool(replayed.pod_errors))
+    seen_types = len(types) if uses_only_seen_types else None
     report = replace(replayed, seen_types=seen_types, unknown=unknown, undecided=undecided)
     claims = report.new_node_claims
     if not claims:

@@ -47,7 +47,7 @@ def queues(
     InputError if a name is unknown or ``now`` is invalid.
 
     >>> str(queues(Cluster.from_objects([], assume_complete=True), now="2026-01-01T00:00:00Z"))
-    'No ClusterQueues'
+    'The cluster has no ClusterQueues'
     """
     installation = installation or detect_installation(cluster)
     replay = start_replay(cluster, parse_time(now), installation)

@@ -147,15 +147,15 @@ class _DeschedulerReplay:
     def run_rounds(self, rounds: int, progress: Progress) -> None:
         """Replay rounds until one evicts no pod, a placement recurs, or there were `rounds` rounds.
 
-        If the user interrupts, the rounds until then remain, with the evictions of the unfinished one. Raises
-        InputError if a PriorityClass in the policy does not exist.
+        If the user interrupts, the rounds until then remain, with the evictions of the unfinished one, and
+        `interrupted` becomes True. Raises InputError if a PriorityClass in the policy does not exist.
         """
-        done = progress.begin("Rounds", rounds)
+        on_done = progress.begin("Rounds", rounds)
         self.placements.add(self.replay.compute_placement_hash())
         try:
             while len(self.evicted_per_round) < rounds and not (self.is_quiet or self.has_recurred):
                 self._run_round(progress)
-                done(1)
+                on_done(1)
         except KeyboardInterrupt:
             self.interrupted = True
 

@@ -107,7 +107,7 @@ def pending_remedies(
 
     >>> import kschedctl
     >>> str(pending_remedies(kschedctl.Cluster.from_objects([])))
-    'No pod waits in any namespace'
+    'Nothing is pending in any namespace'
     """
     keys = {pod.key for pod in find_pending_pods(cluster, namespace or None, selector)}
     scope = describe_scope(namespace or None, selector)
@@ -205,7 +205,7 @@ def add_room_plan(
     if report.verdict != UNSCHEDULABLE or has_moving_fix or not criteria.considers(FixKind.MOVE_POD, "operator"):
         return report
     on_planned = progress.begin("trying moves", 0)
-    on_planned(0)
+    on_planned(0)  # shows the progress at once
     cluster, keys = collect_pods_needing_room([target])
     is_same_cluster = cluster is target.scheduler.cluster
     scheduler = target.scheduler if is_same_cluster else Scheduler(cluster, target.scheduler.call_extender)

@@ -171,18 +171,8 @@ def remedies(
             pod_report, code = _build_pod_report_and_exit_code(targets[0], criteria, now, node_groups, karpenter)
             if not pod_arguments:
                 pod_report, code = _add_new_resources(pod_report, code, inquiry)
-            if pod_report.rivals:  # only room for all waiting pods helps
-                suggestion = source.build_command("remedies", "-A", options=scope.to_cli_options())
-                return view.build_answer(pod_report, code, {"": suggestion})
-            next_command = ""
-            if pod_report.lacks_fixes and criteria.is_restricted:
-                next_command = "remedies"
-            elif pod_report.searched is None and not pod_report.remedies and pod_report.verdict not in FINE:
-                next_command = "explain"
-            if not next_command:
-                return view.build_answer(pod_report, code)
-            suggestion = source.build_command(next_command, *pod_arguments, _list_scope_options(scope))
-            return view.build_answer(pod_report, code, {"": suggestion})
+            suggestion = _suggest_command_after_pod_report(pod_report, criteria, pod_arguments, source, scope)
+            return view.build_answer(pod_report, code, {"": suggestion} if suggestion else {})
         if pod_arguments:
             hint = "name one of them, or none for all of them"
             raise UsageError(f"the names refer to {len(targets):,} different pods", hint=hint)
@@ -264,6 +254,21 @@ def _find_target_pods(
     return [TargetPod(inquiry.scheduler, inquiry.scheduler.view.build_stored_pod(pod)) for pod in waiting]
 
 
+def _suggest_command_after_pod_report(
+    report: Remedies, criteria: RemedyCriteria, pod_arguments: tuple[str, ...], source: Source, scope: Scope
+) -> str | tuple[str, ...]:
+    """Return the command that may help further with the pod of the report, or "" if there is none."""
+    if report.rivals:  # only room for all waiting pods helps
+        return source.build_command("remedies", "-A", options=scope.to_cli_options())
+    if report.lacks_fixes and criteria.is_restricted:
+        next_command = "remedies"
+    elif report.searched is None and not report.remedies and report.verdict not in FINE:
+        next_command = "explain"
+    else:
+        return ""
+    return source.build_command(next_command, *pod_arguments, _list_scope_options(scope))
+
+
 def _build_pod_report_and_exit_code(
     target: TargetPod, criteria: RemedyCriteria, now: str, node_groups: NodeGroupInput, karpenter: KarpenterInput
 ) -> tuple[Remedies, int]:
@@ -273,11 +278,11 @@ def _build_pod_report_and_exit_code(
     pod waits for admission or if its workload evicts running pods for good, whatever the verdict on the pod. `now` is
     the RFC 3339 time of the cluster.
     """
-    with show_progress() as shown:
+    with show_progress() as progress:
         report = find_remedies_with_room(
             target,
             criteria,
-            progress=shown,
+            progress=progress,
             now=now,
             user_groups=node_groups.read_groups(),
             types=karpenter.read_types(),
@@ -293,7 +298,7 @@ def _build_pod_report_and_exit_code(
 
 
 def _add_new_resources(report: AnyRemedies, code: int, inquiry: Inquiry) -> tuple[AnyRemedies, int]:
-    """Add the files' objects whose pods kube-scheduler does not see yet to the report. Return it with the exit code.
+    """Return the report with the files' objects whose pods kube-scheduler does not see yet, and the exit code.
 
     If `code` is success, but some of these objects were not checked, the exit code becomes UNDECIDED.
     """
@@ -325,7 +330,7 @@ def _build_pending_report_and_exit_code(
     well.
     """
     namespace = found_pods.get_scope_namespace(scope)
-    with show_progress() as shown:
+    with show_progress() as progress:
         report = pending_remedies(
             inquiry.cluster,
             namespace or "",
@@ -333,7 +338,7 @@ def _build_pending_report_and_exit_code(
             selector=scope.selector or "",
             now=inquiry.now,
             call_extender=inquiry.call_extender,
-            progress=shown,
+            progress=progress,
         )
     if not scope.selector:  # the selector is about labels of pods
         waiting = find_objects_waiting_elsewhere(inquiry.cluster, namespace, inquiry.now)
@@ -347,9 +352,14 @@ def _find_manifest_fixes(inquiry: Inquiry, criteria: RemedyCriteria) -> tuple[Re
     """Return the fixes of the pods of all workloads in the files, applied together, and the exit code."""
     manifests = [inquiry.manifests[key] for key in inquiry.targets if key in inquiry.manifests]
     written = {key: inquiry.written[key].document for key in inquiry.targets if key in inquiry.written}
-    with show_progress() as shown, locate_errors(inquiry.places):
+    with show_progress() as progress, locate_errors(inquiry.places):
         report = find_manifest_remedies(
-            inquiry.cluster, manifests, criteria, written=written, call_extender=inquiry.call_extender, progress=shown
+            inquiry.cluster,
+            manifests,
+            criteria,
+            written=written,
+            call_extender=inquiry.call_extender,
+            progress=progress,
         )
     all_schedule = not report.waiting and not report.not_created
     return report, choose_exit_code(all_schedule, interrupted=report.interrupted, undecided=report.undecided)

@@ -71,7 +71,7 @@ def _build_verdict_lines(report: Remedies) -> Page:
         verdict = Marked(f"{describe_verdict(report.verdict)}, but {NOT_CERTAIN}:", Tone.WARNING)
         return (*replicas_line, paragraph(pod, verdict, describe_verdict_doubts(doubts)), paragraph(report.headline))
     _, _, headline = report.build_headline_parts()
-    represented_pods = [paragraph(Marked(report.stands_for, Tone.FAINT))] if report.stands_for else []
+    represented_pods = [paragraph(Marked(f"This is {report.stands_for}", Tone.FAINT))] if report.stands_for else []
     verdict_line = paragraph(pod, mark_verdict(report.verdict, ":"), headline)
     return (*replicas_line, verdict_line, *represented_pods, *_build_preemption_lines(report))
 
@@ -201,7 +201,7 @@ def _build_unchecked_note(report: Remedies) -> Page:
     unchecked = sum(holds is None for holds in queue_results)
     if not unchecked or unchecked == len(queue_results):
         return ()
-    fixes = counted(unchecked, "verified fix was", "verified fixes were")
+    fixes = "verified fix was" if unchecked == 1 else f"{unchecked:,} verified fixes were"
     return (
         paragraph(Marked(f"The last {fixes} replayed for this pod alone, without the other pending pods", Tone.FAINT)),
     )

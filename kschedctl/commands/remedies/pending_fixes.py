@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import NamedTuple
@@ -456,10 +456,10 @@ def find_remedies_of_many(
     searched_groups: list[SimilarWaitingPods] = []
     interrupted = initial.interrupted
     try:
-        for group in groups:
-            if time.monotonic() >= deadline or sum(searched.replays for searched in searched_groups) >= max_replays:
-                break
-            searched_groups.append(_find_group_fixes(scheduler, group, criteria, advance, deadline))
+        for searched_group in _iter_searched_groups(
+            scheduler, groups, criteria, advance, deadline=deadline, max_replays=max_replays
+        ):
+            searched_groups.append(searched_group)  # one by one, so that an interruption leaves the earlier ones
             on_searched(1)
     except KeyboardInterrupt:
         interrupted = True
@@ -539,6 +539,28 @@ def _count_affordable_simulations(groups: int, nodes: int) -> int:
     return SIMULATION_BUDGET // (10 + groups * (1000 + nodes) // 1000)
 
 
+def _iter_searched_groups(
+    scheduler: Scheduler,
+    groups: Iterable[SimilarWaitingPods],
+    criteria: RemedyCriteria,
+    advance: Callable[[int], None],
+    *,
+    deadline: float,
+    max_replays: int,
+) -> Iterator[SimilarWaitingPods]:
+    """Yield the groups with their fixes, as `_find_group_fixes` returns them.
+
+    No further group is searched after the deadline, or after at least `max_replays` replays.
+    """
+    replays = 0
+    for group in groups:
+        if time.monotonic() >= deadline or replays >= max_replays:
+            return
+        searched_group = _find_group_fixes(scheduler, group, criteria, advance, deadline)
+        replays += searched_group.replays
+        yield searched_group
+
+
 def _find_group_fixes(
     scheduler: Scheduler,
     group: SimilarWaitingPods,
@@ -554,12 +576,12 @@ def _find_group_fixes(
     target = TargetPod(scheduler, scheduler.view.build_stored_pod(group.pods[0]))
     if not should_search_fixes(explain_pod(scheduler, target.pod, nodes=False), target):
         return group
-    search, best = search_fixes(target, criteria, deadline=deadline)
+    search, ranked_fixes = search_fixes(target, criteria, deadline=deadline)
     if search.interrupted:
         raise KeyboardInterrupt
     advance(1)
     replays = 1 + search.trials.replayed
-    return replace(group, fixes=tuple(best), impossible=explain_impossible_fixes(search), replays=replays)
+    return replace(group, fixes=tuple(ranked_fixes), impossible=explain_impossible_fixes(search), replays=replays)
 
 
 def _build_chosen_remedy(

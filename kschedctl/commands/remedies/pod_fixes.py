@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -24,9 +25,9 @@ from kschedctl.commands.remedies.report import Remedies, SearchReport
 from kschedctl.fixes.document import build_remedy
 from kschedctl.fixes.impossible import explain_impossible_fixes
 from kschedctl.fixes.queue_checks import QueueChecks
-from kschedctl.fixes.ranking import CheckedFix, Rollouts, move_smallest_fix_first
+from kschedctl.fixes.ranking import CheckedFix, RankedFix, Rollouts, move_smallest_fix_first
 from kschedctl.fixes.rollout_results import RolloutResult
-from kschedctl.fixes.search import RemedyCriteria
+from kschedctl.fixes.search import RemedyCriteria, RemedySearch
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.controllers.unreplayed_admission import has_mutating_hooks
 from kschedctl.replay.parallel import NO_PROGRESS, Progress
@@ -122,25 +123,13 @@ def _build_remedies_document(
 
     deadline = time.monotonic() + criteria.seconds
     search, ranking = search_fixes(target, criteria, count_tried_sets, deadline=deadline)
-    interrupted = search.interrupted
-
-    # Check the found fixes against rollouts and against the other waiting pods, unless the user interrupts.
     rollouts = Rollouts(target.workload)
-    checked_fixes = [CheckedFix(fix, result=None) for fix in ranking]
-    rollout_results: list[RolloutResult | None] = [None] * len(ranking)
-    if not interrupted:
-        on_checked = progress.begin("checking remedies", min(len(ranking), CHECKED))
-        try:
-            harmless_fixes = rollouts.iter_harmless_fixes(ranking)
-            in_queue = check_all_fixes_in_queue(harmless_fixes, QueueChecks(search.trials), on_checked)
-            checked_fixes = move_smallest_fix_first(in_queue)
-            rollout_results = [rollouts.replay(fix.ranked.trial) for fix in checked_fixes]
-        except KeyboardInterrupt:
-            interrupted = True
+    checked = _check_fixes(search, ranking, rollouts, progress)
     remedies = [
         build_remedy(fix.ranked, search.trials.key, target.workload, rollout=rollout_result, result=fix.result)
-        for fix, rollout_result in zip(checked_fixes, rollout_results, strict=True)
+        for fix, rollout_result in zip(checked.fixes, checked.rollout_results, strict=True)
     ]
+    uncalled_extenders = find_uncalled_extenders(fix.ranked for fix in checked.fixes)
     return replace(
         document,
         remedies=sort_incomplete_and_costly_fixes_last(remedies),
@@ -153,9 +142,39 @@ def _build_remedies_document(
             restricted=criteria.is_restricted,
             stopped_after=criteria.seconds if search.timed_out else 0,
         ),
-        unknown=merge_unknown_kinds((document.unknown, find_uncalled_extenders(fix.ranked for fix in checked_fixes))),
-        interrupted=interrupted,
+        unknown=merge_unknown_kinds((document.unknown, uncalled_extenders)),
+        interrupted=checked.interrupted,
     )
+
+
+class _CheckedFixes(NamedTuple):
+    """Fixes, as far as they were checked before the user interrupted."""
+
+    fixes: Sequence[CheckedFix]
+    rollout_results: Sequence[RolloutResult | None]
+    """The result of each fix's rollout, or None if nothing is rolled out or the user interrupted."""
+    interrupted: bool
+
+
+def _check_fixes(
+    search: RemedySearch, ranking: Sequence[RankedFix], rollouts: Rollouts, progress: Progress
+) -> _CheckedFixes:
+    """Check the ranked fixes of a search against rollouts and against the other waiting pods.
+
+    Fixes whose rollout would do harm are left out. They are among the harmful ones of `rollouts` afterwards. If the
+    search was interrupted, nothing is checked.
+    """
+    fixes = [CheckedFix(fix, result=None) for fix in ranking]
+    if search.interrupted:
+        return _CheckedFixes(fixes, [None] * len(fixes), interrupted=True)
+    on_checked = progress.begin("checking remedies", min(len(ranking), CHECKED))
+    try:
+        harmless_fixes = rollouts.iter_harmless_fixes(ranking)
+        in_queue = check_all_fixes_in_queue(harmless_fixes, QueueChecks(search.trials), on_checked)
+        fixes = move_smallest_fix_first(in_queue)
+        return _CheckedFixes(fixes, [rollouts.replay(fix.ranked.trial) for fix in fixes], interrupted=False)
+    except KeyboardInterrupt:
+        return _CheckedFixes(fixes, [None] * len(fixes), interrupted=True)
 
 
 def build_creation_remedies(not_created: NotCreated, criteria: RemedyCriteria) -> list[Remedy]:

@@ -224,9 +224,9 @@ class RemediesOfMany(Report, frozen=True):
 
         other_namespaces_text = ""
         if self.elsewhere:
-            wait = agreeing(self.elsewhere, "waits", "wait")
-            other_namespaces_text = f"; {counted(self.elsewhere, 'pod')} {wait} in other namespaces"
-        return ("No pod waits", f"{scope_text}{doubt}{objects_text}{other_namespaces_text}")
+            are = agreeing(self.elsewhere, "is", "are")
+            other_namespaces_text = f"; {counted(self.elsewhere, 'pod')} {are} pending in other namespaces"
+        return ("Nothing is pending", f"{scope_text}{doubt}{objects_text}{other_namespaces_text}")
 
     @property
     def _changes_clause(self) -> str:
@@ -243,7 +243,8 @@ class RemediesOfMany(Report, frozen=True):
             return f" with these {change_count} changes"
         # Users see numbered fixes, some of which have several changes
         fixes = agreeing(len(self.chosen), "this fix", f"these {len(self.chosen)} fixes")
-        return f" with {fixes} of {change_count} changes"
+        consist = agreeing(len(self.chosen), "consists", "consist")
+        return f" with {fixes}, which {consist} of {change_count} changes"
 
     @property
     def _other_pods_clause(self) -> str:

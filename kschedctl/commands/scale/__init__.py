@@ -70,11 +70,11 @@ def scale_up(
             report, still_pending=queue_result.still_pending, rivals=queue_result.rivals, enough=queue_result.enough
         )
 
-    doubtful = bool(report.faults or report.doubts or (report.unknown_groups and report.waiting))
+    is_doubtful = bool(report.faults or report.doubts or (report.unknown_groups and report.waiting))
     basis = _build_groups_basis(node_groups)
     basis["doubts"] = (*report.doubts, *basis["doubts"])
     faults = (*node_groups.faults, *report.faults)
-    return replace(report, undecided=doubtful or not node_groups.are_certain, faults=faults, **basis)
+    return replace(report, undecided=is_doubtful or not node_groups.are_certain, faults=faults, **basis)
 
 
 def scale_down(

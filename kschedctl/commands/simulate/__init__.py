@@ -248,11 +248,14 @@ def _simulate_with_seeds(
 
 
 def run_once(
-    shared: PreparedCluster, seed: int, done: Callable[[int], None] = lambda number: None
+    shared: PreparedCluster, seed: int, on_done: Callable[[int], None] = lambda number: None
 ) -> reports.SimulationReport:
-    """Run the simulation with one seed and report its result. `done` is called with the number of pods of each step."""
+    """Run the simulation with one seed and report its result.
+
+    `on_done` is called with the number of pods of each step.
+    """
     requested_before = shared.scheduler.view.requested
-    carried_out = carry_out_changes(shared, seed, done)
+    carried_out = carry_out_changes(shared, seed, on_done)
     simulation = carried_out.simulation
     view = simulation.view
     names = view.nodes.names
@@ -424,12 +427,12 @@ class CarriedOutChanges(NamedTuple):
 
 
 def carry_out_changes(
-    shared: PreparedCluster, seed: int, done: Callable[[int], None] = lambda number: None
+    shared: PreparedCluster, seed: int, on_done: Callable[[int], None] = lambda number: None
 ) -> CarriedOutChanges:
     """Carry out the changes of all workloads in a new simulation, until controllers and pods have nothing left to do.
 
     Controllers recreate evicted pods, except old pods that a rollout is about to remove. Evicted members of gangs are
-    recreated last. `done` is called with the number of scheduled pods after each step.
+    recreated last. `on_done` is called with the number of scheduled pods after each step.
     """
     simulation = Simulation(shared.scheduler, seed=seed, sampling=shared.sampling)
     position_by_key = simulation.view.pods.index
@@ -441,7 +444,7 @@ def carry_out_changes(
     # From here on, controllers recreate evicted pods, except old pods that a rollout removes anyway
     scaled_down = frozenset(old_pod for rollout in rollouts for old_pod in rollout.old)
     enable_pod_recreation(simulation, scaled_down)
-    outcomes = run_rollouts(rollouts, simulation, [position_by_key[key] for key in shared.pending_pods], done)
+    outcomes = run_rollouts(rollouts, simulation, [position_by_key[key] for key in shared.pending_pods], on_done)
     if not simulation.interrupted:  # members of gangs come back once nothing else moves
         victims = [victim for victim in list_victims(outcomes) if victim not in scaled_down]
         outcomes += simulation.schedule(recreate_gone_pods(simulation, victims))

@@ -41,7 +41,7 @@ from kschedctl.reports.waiting_elsewhere import (
     has_unadmitted,
 )
 from kschedctl.scheduler.queueing.scheduling_queue import TIMEOUT
-from kschedctl.text.counts import agreeing, counted, first_few
+from kschedctl.text.counts import agreeing, counted, first_few, join_first_few
 
 
 class WorkloadPlacement(Document, frozen=True):
@@ -263,19 +263,20 @@ class SimulationReport(Report, frozen=True):
 
         The pods of the manifests and those that waited before are counted apart.
         """
-        still_waiting = len(self.still_waiting)
-        waiting = self.waiting_placed + still_waiting
-        new_placed, new = self.placed - self.waiting_placed, total - waiting
-        some_new_pods = f"{new_placed:,} of {counted(new, 'pod')} of the manifests"
-        if not still_waiting:
-            waiting_pods = f"{self.waiting_placed:,} of {counted(waiting, 'waiting pod')}"
+        still_waiting_count = len(self.still_waiting)
+        waiting_count = self.waiting_placed + still_waiting_count
+        new_placed_count, new_count = self.placed - self.waiting_placed, total - waiting_count
+        some_new_pods = f"{new_placed_count:,} of {counted(new_count, 'pod')} of the manifests"
+        if not still_waiting_count:
+            waiting_pods = f"{self.waiting_placed:,} of {counted(waiting_count, 'waiting pod')}"
             return f"{some_new_pods} and {waiting_pods} get a node{self._side_effects_text}"
 
-        all_new_pods = f"all {new:,} pods of the manifests" if new > 1 else "the pod of the manifests"
-        new_pods = all_new_pods if new_placed == new else some_new_pods
+        all_new_pods = f"all {new_count:,} pods of the manifests" if new_count > 1 else "the pod of the manifests"
+        new_pods = all_new_pods if new_placed_count == new_count else some_new_pods
         return (
-            f"{new_pods} {agreeing(new_placed, 'gets', 'get')} a node{self._side_effects_text}; "
-            f"{still_waiting:,} of {counted(waiting, 'waiting pod')} still {agreeing(still_waiting, 'waits', 'wait')}"
+            f"{new_pods} {agreeing(new_placed_count, 'gets', 'get')} a node{self._side_effects_text}; "
+            f"{still_waiting_count:,} of {counted(waiting_count, 'waiting pod')} still "
+            f"{agreeing(still_waiting_count, 'waits', 'wait')}"
         )
 
     @property
@@ -476,7 +477,7 @@ class SimulationReport(Report, frozen=True):
         """
         yield from describe_violated_budgets(self.violated_budgets, self.evicted)
         if self.outages:
-            yield f"leaves {first_few(self.outages)} without a running pod"
+            yield f"leaves {join_first_few(self.outages)} without a running pod"
         yield from (job.describe() for job in self.failed_jobs)
         yield from self.exceeded_storage
         yield from self.volumes_on_several_nodes

@@ -67,7 +67,7 @@ def replay_rollout(
     *,
     sampling: SampledFrom | None = None,
     call_extender: CallExtender | None = None,
-    done: Done = lambda number: None,
+    on_done: Done = lambda number: None,
 ) -> FollowedRollout:
     """Try every pod at the time when it was really scheduled, and put it on the node on which it really ran.
 
@@ -88,7 +88,7 @@ def replay_rollout(
     try:
         for step in replay.iter_steps():
             steps.append(step)
-            done(1)
+            on_done(1)
     except KeyboardInterrupt:
         interrupted = True
     notes = (*(shared.assumptions if shared else ()), *attachment_notes, *replay.notes)
@@ -295,7 +295,8 @@ class _RolloutReplay:
 
         First reorder placements whose order the events leave open. If one order makes the replay choose the real node,
         return the comparison in this order. Otherwise return `placement` with the overlapping bindings that explain it.
-        After MAX_UNEXPLAINED placements without an explanation, overlapping bindings are no longer searched.
+        After MAX_UNEXPLAINED placements without an explanation, overlapping bindings are no longer searched, which a
+        note says.
         """
         nearby = self._find_nearby_placements(placement_index, position)
 

@@ -303,8 +303,10 @@ def follow_rollout(
     'As replayed: 1 of 1 pod went to a node that the replay ranks among the best'
     """
     placements = _parse_placements(events, where)
-    done = progress.begin("Following", len(placements))
-    return replay_rollout(cluster, placements, manifests, sampling=sampling, call_extender=call_extender, done=done)
+    on_done = progress.begin("Following", len(placements))
+    return replay_rollout(
+        cluster, placements, manifests, sampling=sampling, call_extender=call_extender, on_done=on_done
+    )
 
 
 _MAX_EVENTS = 200_000

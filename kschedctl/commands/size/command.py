@@ -126,7 +126,7 @@ def size(
     workers = work.workers
     application = _read_input(source)
     steps = read_scenario(sizes.scenario) if sizes.scenario else ScenarioFile()
-    with locate_errors(application.places), show_progress() as shown:
+    with locate_errors(application.places), show_progress() as progress:
         report = library.size(
             application.cluster,
             application.manifests,
@@ -140,7 +140,7 @@ def size(
             read=steps.read,
             where=steps.where,
             workers=workers,
-            progress=shown,
+            progress=progress,
         )
     return view.build_answer(report, choose_exit_code(report.good, report.interrupted, report.undecided))
 

@@ -222,7 +222,8 @@ def add_prices_to_shapes(shapes: Sequence[NodeShape], instance_types: Sequence[J
     def find_price(model: Node) -> float | None:
         """Return the price of the node, or None if the catalogue does not have it."""
         labels = model.metadata.labels
-        return get_offered_price(labels, types_by_name.get(labels.get(INSTANCE_TYPE, ""))) or None
+        price = get_offered_price(labels, types_by_name.get(labels.get(INSTANCE_TYPE, "")))
+        return price or None  # 0 stands for an unknown price
 
     return [
         replace(shape, prices={zone: find_price(model) for zone, model in shape.models.items()}) for shape in shapes

@@ -327,7 +327,7 @@ class _Sizing:
         return SetSearch(sets, build_program(self.view, row_by_shape, costs, self.takers), self.packing)
 
     def _grow_starting_sets(
-        self, search: SetSearch, starts: Sequence[Counts], done: Callable[[int], None]
+        self, search: SetSearch, starts: Sequence[Counts], on_done: Callable[[int], None]
     ) -> list[SearchedSet]:
         """Grow the starting sets, and return the grown sets that take the most pods, the cheapest first.
 
@@ -342,7 +342,7 @@ class _Sizing:
             *(SearchTask(counts) for counts in first_start),
             *(SearchTask(counts, limit) for counts in other_starts[:limited_count]),
         ]
-        results = run_tasks(grow_and_trim_set, search, tasks, self.workers, done, parts=[UNKNOWN_PARTS] * len(tasks))
+        results = run_tasks(grow_and_trim_set, search, tasks, self.workers, on_done, parts=[UNKNOWN_PARTS] * len(tasks))
         self._record_searches(results)
 
         # The pods without a node are those of the set that leaves out the fewest. Other sets must not leave out more.
@@ -359,7 +359,7 @@ class _Sizing:
         self.unknown += [result.unknown for result in results.completed]
         self._remaining_replays -= sum(result.replays for result in results.completed)
 
-    def _improve_sets(self, search: SetSearch, sets: Sequence[SearchedSet], done: Callable[[int], None]) -> None:
+    def _improve_sets(self, search: SetSearch, sets: Sequence[SearchedSet], on_done: Callable[[int], None]) -> None:
         """Search for cheaper variants of the sets, in the given order, and append them to `self.sets`.
 
         Variants that were found before the limit was reached or the user interrupted count as well. `tried` becomes the
@@ -372,7 +372,7 @@ class _Sizing:
             max_replays, count = _share_replays(self._remaining_replays, len(unfinished))
             limit = SearchLimit(max_replays, self._deadline)
             tasks = [task._replace(limit=limit) for task in unfinished[:count]]
-            results = run_tasks(improve_set, search, tasks, self.workers, done, parts=[UNKNOWN_PARTS] * len(tasks))
+            results = run_tasks(improve_set, search, tasks, self.workers, on_done, parts=[UNKNOWN_PARTS] * len(tasks))
             self._record_searches(results)
             improved_counts = [result.counts for result in results.completed]
             self.sets += [self._build_node_set(counts) for counts in (*improved_counts, *search.best.values())]
@@ -399,8 +399,8 @@ class _Sizing:
         cheaper_sets = [(cost, counts) for cost, counts in costs_and_counts if cost < best_cost]
         cheaper_sets.sort(key=lambda entry: entry[0])
 
-        done = progress.begin("Placing pods on cheaper sets of nodes", self.pod_count * len(cheaper_sets))
-        check = OptimalityCheck(cheaper_sets, lambda sets: self._replay_sets(search, sets, done))
+        on_done = progress.begin("Placing pods on cheaper sets of nodes", self.pod_count * len(cheaper_sets))
+        check = OptimalityCheck(cheaper_sets, lambda sets: self._replay_sets(search, sets, on_done))
         check.refute_cheaper_sets()
         self.is_optimal = check.has_refuted_all
         self.refuted = len(check.refuted)
@@ -414,18 +414,18 @@ class _Sizing:
             proven, _ = cheaper_sets[check.first_open]
         self.proven = max(self.bound, proven)
 
-    def _replay_sets(self, search: SetSearch, sets: Sequence[Counts], done: Callable[[int], None]) -> list[TriedSet]:
+    def _replay_sets(self, search: SetSearch, sets: Sequence[Counts], on_done: Callable[[int], None]) -> list[TriedSet]:
         """Replay sets, and return for each set whether it takes all placeable pods.
 
-        Results are missing for the last sets if no replays are left, and for some of the sets if the user interrupts.
-        An interruption is recorded in `interrupted`.
+        Each set uses up one of the remaining replays. Results are missing for the last sets if no replays are left, and
+        for some of the sets if the user interrupts. An interruption is recorded in `interrupted`.
         """
         if isfinite(self._remaining_replays):
             sets = sets[: max(int(self._remaining_replays), 0)]
         self._remaining_replays -= len(sets)
         limit = SearchLimit(until=self._deadline)
         tasks = [SearchTask(counts, limit, frozenset(self.homeless)) for counts in sets]
-        results = run_tasks(try_set, search, tasks, self.workers, done, parts=[self.pod_count] * len(tasks))
+        results = run_tasks(try_set, search, tasks, self.workers, on_done, parts=[self.pod_count] * len(tasks))
         self.interrupted = results.interrupted
         return results.completed
 

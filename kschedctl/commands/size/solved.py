@@ -116,6 +116,10 @@ def compute_duals(costs: Table, columns: Table, demand: Table) -> Table | None:
     return prices
 
 
+_STDOUT_FD = 1
+"""The file descriptor of standard output, to which C code writes."""
+
+
 @contextmanager
 def suppress_stdout() -> Iterator[None]:
     """Discard what C code writes to standard output within the with-block.
@@ -127,18 +131,18 @@ def suppress_stdout() -> Iterator[None]:
         return
     sys.stdout.flush()
     try:
-        saved_fd = os.dup(1)
+        saved_fd = os.dup(_STDOUT_FD)
     except OSError:  # standard output is closed
         yield
         return
     _flush_c_stdout()
     devnull_fd = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(devnull_fd, 1)
+    os.dup2(devnull_fd, _STDOUT_FD)
     try:
         yield
     finally:
         _flush_c_stdout()
-        os.dup2(saved_fd, 1)
+        os.dup2(saved_fd, _STDOUT_FD)
         os.close(devnull_fd)
         os.close(saved_fd)
 
@@ -484,7 +488,9 @@ class _PatternSearch:
                 fitting = np.where(self.requested > 0, self.offered[shape] // self.requested, np.inf).min(axis=1)
             number = np.where(self.takes[:, shape], np.minimum(fitting, self.max_pods), 0)
             for group in np.flatnonzero(number).tolist():
-                self._add_pattern(np.eye(len(self.groups))[group] * number[group], shape)
+                pattern = np.zeros(len(self.groups))
+                pattern[group] = number[group]
+                self._add_pattern(pattern, shape)
 
     def _add_pattern(self, pattern: Table, shape: int) -> None:
         """Add a pattern (G,) for a node of the shape, given by its position in `shapes`."""

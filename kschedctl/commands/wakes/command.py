@@ -183,8 +183,10 @@ def _answer_between_snapshots(
     namespace = found_pods.get_scope_namespace(scope) or ""
     selector = scope.selector or ""
     report = library.wakes_between(before, after, keys, namespace=namespace, selector=selector, names=files)
-    missed = any(pod.missed for pod in report.pods)
-    return view.build_answer(report, choose_exit_code(not missed, interrupted=False, undecided=report.undecided))
+    has_missed_pods = any(pod.missed for pod in report.pods)
+    return view.build_answer(
+        report, choose_exit_code(not has_missed_pods, interrupted=False, undecided=report.undecided)
+    )
 
 
 def _find_pod_keys(before: Cluster, scope: Scope, words: tuple[str, ...], source: Source) -> list[str]:

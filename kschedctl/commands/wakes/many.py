@@ -54,14 +54,14 @@ def find_wake_ups_of_pods(
     report has the pods that were finished. Raises KeyboardInterrupt if no pod was finished.
     """
     served = [pod for pod in pods if _is_pod_served(scheduler, pod)]
-    done = progress.begin("Pods", len(served))
+    on_done = progress.begin("Pods", len(served))
     reports: list[WakeUps] = []
     interrupted = False
     try:
         for rejected, equal_pods in iter_groups_of_rejected_pods(scheduler, served):
             report = build_wake_ups_report(scheduler, rejected)
             reports += [replace(report, pod=pod.key) for pod in equal_pods]
-            done(len(equal_pods))
+            on_done(len(equal_pods))
     except KeyboardInterrupt:
         if not reports:
             raise

@@ -52,11 +52,11 @@ def build_wake_ups_page(report: WakeUps, style: Style) -> Page:
     """
     if report.not_created:
         return (*iter_not_created_lines(report.not_created, style), *_build_workload_line(report))
-    waits = report.queue == UNSCHEDULABLE
+    is_unschedulable = report.queue == UNSCHEDULABLE
     pod, sentence = report.build_headline_parts()
-    headline = Marked(sentence, Tone.WARNING if waits or report.undecided else Tone.GOOD)
+    headline = Marked(sentence, Tone.WARNING if is_unschedulable or report.undecided else Tone.GOOD)
     page: list[Block] = [paragraph(Marked(pod, Tone.STRONG), headline), *_build_workload_line(report)]
-    if report.message and waits:
+    if report.message and is_unschedulable:
         page.append(paragraph(Marked(report.message, Tone.FAINT)))
     page += build_caveats(report.not_replayed, report.ignored, unknown=report.unknown)
     page += build_pod_group_section(report.pod_group, style)

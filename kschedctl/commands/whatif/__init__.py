@@ -185,12 +185,12 @@ class ScenarioRun:
         An interruption is recorded in `settled`. Raises a KschedctlError that names the step if a step cannot be
         performed.
         """
-        done = progress.begin("Steps", len(scenario.steps))
+        on_done = progress.begin("Steps", len(scenario.steps))
         try:
             for step in scenario.steps:
                 if not self.settled.interrupted:
                     self.run_step(step)
-                    done(1)
+                    on_done(1)
         except KeyboardInterrupt:
             self.settled = replace(self.settled, interrupted=True)
 
@@ -408,19 +408,7 @@ class ScenarioRun:
         lost_keys = [pods[position].key for position in drain.lost]
         self.eviction_harms.append(find_eviction_harms(self.settled.cluster, evicted_pods, lost_keys))
 
-        # Schedule the pods that are pending after the drain. After an interruption, pods that waited before still do.
-        later_outcomes = (
-            [] if simulation.interrupted else schedule_with_victims(simulation, find_pods_still_pending(simulation))
-        )
-        settled = build_settled_cluster(simulation, [*drain.outcomes.values(), *later_outcomes])
-        cluster = with_current_budget_statuses(settled.cluster, self.settled.cluster)
-        settled = replace(settled, cluster=admissions.with_current_quotas(cluster))
-        waiting = settled.waiting
-        if simulation.interrupted:
-            waiting = {**self.settled.waiting, **settled.waiting}
-        evicted = tuple(map(pods.get_key, list_displaced_victims(simulation, [*drain.preemptions, *later_outcomes])))
-        unknown = find_simulation_unknowns(simulation, *drain.dependencies)
-        self.settled = replace(settled, waiting=waiting, evicted=evicted, unknown=unknown)
+        self._settle_drained_cluster(drain, simulation, admissions)
         down_nodes = find_down_nodes(simulation.view, evicted_pods)
         self.down_nodes += down_nodes
 
@@ -446,6 +434,25 @@ class ScenarioRun:
             blocked=blocked,
             returned=returned,
             not_drained=[name for name in node_names if name in occupied_nodes],
+        )
+
+    def _settle_drained_cluster(self, drain: NodeDrain, simulation: Simulation, admissions: Admissions) -> None:
+        """Schedule the pods that are pending after the drain, and keep the settled cluster.
+
+        After an interruption, no pods are scheduled, and the pods that waited before still wait.
+        """
+        later_outcomes = (
+            [] if simulation.interrupted else schedule_with_victims(simulation, find_pods_still_pending(simulation))
+        )
+        settled = build_settled_cluster(simulation, [*drain.outcomes.values(), *later_outcomes])
+        cluster = with_current_budget_statuses(settled.cluster, self.settled.cluster)
+        displaced_victims = list_displaced_victims(simulation, [*drain.preemptions, *later_outcomes])
+        self.settled = replace(
+            settled,
+            cluster=admissions.with_current_quotas(cluster),
+            waiting={**self.settled.waiting, **settled.waiting} if simulation.interrupted else settled.waiting,
+            evicted=tuple(map(simulation.view.pods.objects.get_key, displaced_victims)),
+            unknown=find_simulation_unknowns(simulation, *drain.dependencies),
         )
 
 

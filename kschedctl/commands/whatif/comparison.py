@@ -158,14 +158,14 @@ def _compute_zone_totals(view: Fork, zone: str) -> _ZoneTotals:
     """
     column = view.nodes.label(ZONE)
     if zone in column.values:
-        in_zone = column.codes == column.values.index(zone)
+        is_in_zone = column.codes == column.values.index(zone)
     else:
-        in_zone = np.zeros(len(view.nodes), np.bool_)
+        is_in_zone = np.zeros(len(view.nodes), np.bool_)
     nodes_of_bound_pods = view.node[view.mask_placed()]
     return _ZoneTotals(
-        nodes=int(in_zone.sum()),
-        pods=int(in_zone[nodes_of_bound_pods].sum()),
-        requested={name: _compute_requested_share(view, in_zone, name) for name in (CPU, MEMORY)},
+        nodes=int(is_in_zone.sum()),
+        pods=int(is_in_zone[nodes_of_bound_pods].sum()),
+        requested={name: _compute_requested_share(view, is_in_zone, name) for name in (CPU, MEMORY)},
     )
 
 

@@ -358,13 +358,13 @@ class WhatIf(Report, frozen=True):
         texts = []
         blocked, returned = [pod.pod for pod in self.blocked_pods], self.returned_pods
         if blocked:
-            cannot = counted(len(blocked), "pod cannot be evicted", "pods cannot be evicted")
-            texts.append(f"{cannot} ({first_few(blocked)})")
+            cannot_be_evicted = counted(len(blocked), "pod cannot be evicted", "pods cannot be evicted")
+            texts.append(f"{cannot_be_evicted} ({first_few(blocked)})")
         if returned:
-            come = counted(
+            come_back = counted(
                 len(returned), "pod comes back: it tolerates the cordon", "pods come back: they tolerate the cordon"
             )
-            texts.append(f"{come} ({first_few(returned)})")
+            texts.append(f"{come_back} ({first_few(returned)})")
         texts += describe_pods_stuck_on_down_nodes(self.down_nodes)
         nodes = first_few(list(dict.fromkeys(node for step in self.steps for node in step.not_drained)))
         first_text, *other_texts = texts

@@ -29,7 +29,7 @@ def iter_host_port_fixes(trial_node: TrialNode, rejection: NodeRejection) -> Ite
     """
     info = trial_node.cycle.info
     for port in dict.fromkeys(info.host_ports):
-        if any(port.conflicts(used_port) for used_port in _iter_used_host_ports(trial_node)):
+        if any(port.conflicts_with(used_port) for used_port in _iter_used_host_ports(trial_node)):
             free_port = _find_free_port(trial_node, port)
             if free_port:
                 yield _build_host_port_fix(trial_node, port, free_port)

@@ -41,7 +41,8 @@ def remove_template_claims(spec: api.PodSpec, pod_name: str) -> api.PodSpec:
 def remove_node_pin(spec: api.PodSpec) -> api.PodSpec:
     """Return the spec without the required node name with which the DaemonSet controller pins each pod.
 
-    Other requirements of the node affinity stay. A spec without required node affinity is returned as it is.
+    Other requirements of the node affinity stay, and terms without other requirements are dropped. A spec without
+    required node affinity is returned as it is.
     """
     affinity = spec.affinity
     node_affinity = affinity.node_affinity if affinity else None

@@ -337,8 +337,8 @@ class Admissions:
     def _replay_creation(self, create_request: CreateRequest, count: int) -> CreationAttempt:
         """Replay the creation of ``count`` pods, and charge the admitted pods to their quotas.
 
-        Return the denials, and the request of one pod as it would be stored. The request is None if the pod would be
-        denied even without quotas. Nothing is charged then.
+        Return the denials, and the request of one pod as it would be stored. If the pod would be denied even without
+        quotas, the request is None and nothing is charged.
         """
         without_quotas = self._find_admission_outcomes(create_request, quotas=())
         stored = next((admission.object for admission in without_quotas if admission.object is not None), None)

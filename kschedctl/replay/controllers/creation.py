@@ -195,38 +195,46 @@ def _create_claim(claim: PersistentVolumeClaim, cluster: Cluster, creation: Crea
     A claim without a class gets the default class. The volume is assumed to be reachable wherever the class allows, and
     this assumption is recorded.
     """
-    # DefaultStorageClass
-    if not get_claim_class(claim) and claim.spec.storage_class_name is None:
-        default = find_default_storage_class(cluster.storage_classes)
-        if default:
-            claim = replace(claim, spec=replace(claim.spec, storage_class_name=default))
-
-    # The provisioner
+    claim = _with_default_class(claim, cluster)
     class_name = get_claim_class(claim)
     storage_class = next(
         (candidate for candidate in cluster.storage_classes if candidate.metadata.name == class_name), None
     )
     if storage_class is not None and not claim.spec.volume_name and _provisions_immediately(storage_class):
         volume = _build_provisioned_volume(claim, storage_class)
-        annotations = {**claim.metadata.annotations, BIND_COMPLETED: "yes"}
-        claim = PersistentVolumeClaim(
-            replace(claim.metadata, annotations=annotations),
-            replace(claim.spec, volume_name=volume.metadata.name),
-            PhaseStatus("Bound"),
-        )
+        claim = _bind_claim(claim, volume)
         creation.add("PersistentVolume", volume)
         reachable_from = "in its topologies" if volume.spec.node_affinity else "from every node"
-        name = storage_class.metadata.name
         creation.assumptions.append(
-            f"the volume that class {name} makes for claim {format_claim_key(claim)} can be reached {reachable_from}"
+            f"the volume that class {class_name} makes for claim {format_claim_key(claim)} can be reached "
+            f"{reachable_from}"
         )
     creation.add("PersistentVolumeClaim", claim)
+
+
+def _with_default_class(claim: PersistentVolumeClaim, cluster: Cluster) -> PersistentVolumeClaim:
+    """Return the claim as the admission plugin DefaultStorageClass stores it: with the default class if it has none."""
+    if get_claim_class(claim) or claim.spec.storage_class_name is not None:
+        return claim
+    default = find_default_storage_class(cluster.storage_classes)
+    return replace(claim, spec=replace(claim.spec, storage_class_name=default)) if default else claim
+
+
+def _bind_claim(claim: PersistentVolumeClaim, volume: PersistentVolume) -> PersistentVolumeClaim:
+    """Return the claim as it is once it is bound to the volume."""
+    annotations = {**claim.metadata.annotations, BIND_COMPLETED: "yes"}
+    return PersistentVolumeClaim(
+        replace(claim.metadata, annotations=annotations),
+        replace(claim.spec, volume_name=volume.metadata.name),
+        PhaseStatus("Bound"),
+    )
 
 
 def find_default_storage_class(classes: Sequence[StorageClass]) -> str | None:
     """Return the name of the default StorageClass for claims, or None if no class is marked as default.
 
-    If several classes are marked, the newest one is the default. Among equally new classes, it is the first by name.
+    If several classes are marked, the newest one is the default. Among equally new classes, the first by name is the
+    default.
     """
     created_by_name = {
         storage_class.metadata.name: storage_class.metadata.creation_timestamp or ""

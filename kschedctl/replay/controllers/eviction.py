@@ -21,7 +21,7 @@ from kschedctl.replay.controllers.target_pod import find_groups_of_pod
 from kschedctl.replay.controllers.workload_change import resolve_share
 from kschedctl.scheduler.engine.preemption.budgets import get_budget_key, get_disruption_headroom
 from kschedctl.scheduler.simulation.simulation import Simulation
-from kschedctl.text.counts import counted, first_few
+from kschedctl.text.counts import counted, join_first_few
 
 MORE_THAN_ONE = "more than one PodDisruptionBudget selects the pod, which the eviction API does not support"
 
@@ -93,7 +93,8 @@ class Evictions:
         evicted = [self._get_pod(position).key for position in self._unreplaced if name in self.find_budgets(position)]
         if not evicted:
             return ""
-        return f"is used up by {first_few(evicted)}, evicted before and without a new node"
+        were, have = ("was", "has") if len(evicted) == 1 else ("were", "have")
+        return f"is used up by {join_first_few(evicted)}, which {were} evicted earlier and {have} no new node"
 
     def find_unhealthy_pods(self, position: Position) -> tuple[str, ...]:
         """Return the keys of the unhealthy pods that use up the pod's budgets.

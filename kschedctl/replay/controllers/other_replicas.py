@@ -271,6 +271,6 @@ def _create_other_replicas(target: TargetPod) -> tuple[Cluster, list[Pod]]:
         workload = replace(workload, spec=replace(workload.spec, suspend=False))
 
     creation = create_workload_objects(cluster, [workload], include_denied=True)
-    create_allowed_claims(cluster, creation, creation.pods)
+    create_allowed_claims(cluster, creation, creation.pods)  # only to drop denied claims from the creation
     other_pods = [pod for pods in creation.pods.values() for pod in pods if pod.key != target.pod.key]
     return creation.apply_to(cluster), other_pods

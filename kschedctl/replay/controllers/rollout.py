@@ -166,7 +166,10 @@ class Rollout:
         return not self.simulation.view.has_node(position)
 
     def _create_next_pods(self, count: int) -> list[Position]:
-        """Create up to ``count`` of the next pods, as admission allows, and return them. They wait for a node now."""
+        """Create up to ``count`` of the next pods, as admission allows, and return them.
+
+        The created pods wait for a node now.
+        """
         count = max(count, 0)
         if self.creation is not None:
             pods = self.simulation.view.pods.objects

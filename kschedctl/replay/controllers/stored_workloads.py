@@ -110,10 +110,10 @@ def build_current_manifest(cluster: Cluster, owner: Owner) -> Struct | None:
 
 
 def _build_deployment_from_replica_sets(cluster: Cluster, owner: Owner) -> Deployment | None:
-    """Build a Deployment with the template of its youngest ReplicaSet.
+    """Build a Deployment with the template of its youngest ReplicaSet, without the label with the template's hash.
 
-    Return None if it has no ReplicaSet, or if the template has no containers. The replicas are left open, as for a
-    manifest that does not set them.
+    Return None if the Deployment has no ReplicaSet, or if the template has no containers. The replicas are left open,
+    as for a manifest that does not set them.
     """
     replica_sets = [stored for stored in cluster.replica_sets if is_controlled_by(owner, stored)]
     if not replica_sets:

@@ -173,8 +173,8 @@ def _iter_unreplayed_limits(
     """Yield the unreplayed limits of a namespace, such as ``ResourceQuota gold``.
 
     `limits_are_replayed` says whether the namespace's quotas and LimitRanges are replayed, and `all_is_replayed`
-    whether the rest of its admission is replayed as well. Quotas with scopes about deadlines are replayed only in
-    the latter case.
+    whether the rest of its admission is replayed as well. Quotas with scopes about deadlines are replayed only if
+    `all_is_replayed`.
     """
     for quota in cluster.list_in_namespace("resource_quotas", namespace):
         if not limits_are_replayed or not is_replayable(quota, in_full=all_is_replayed):

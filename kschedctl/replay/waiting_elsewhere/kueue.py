@@ -400,7 +400,7 @@ class WaitingQueues:
 
     @cached_property
     def _placements(self) -> dict[str, PodPlacement]:
-        """The placements of the pods of Workloads that get quota. It is empty without an outlook."""
+        """The placements of the pods of Workloads that get quota, by the Workload's key, or {} without an outlook."""
         if self.outlook is None:
             return {}
         jobs = {
@@ -592,8 +592,10 @@ def _iter_quota_holder_descriptions(
     for workload, usage in reserved.items():
         held_amounts = {key: amount for key, amount in usage.items() if key in short_resources and amount > NOTHING}
         if held_amounts:
-            amounts = ", ".join(
-                f"{render_amount(amount)} {resource} of flavor {flavor}"
-                for (flavor, resource), amount in held_amounts.items()
+            amounts = join_words(
+                [
+                    f"{render_amount(amount)} {resource} of flavor {flavor}"
+                    for (flavor, resource), amount in held_amounts.items()
+                ]
             )
             yield f"{workload} holds {amounts}"

@@ -70,7 +70,8 @@ def _iter_new_workload_pods(
 ) -> Iterable[Pod]:
     """Yield new pods for a Workload, with the node labels and tolerations of their flavors.
 
-    A pod that topology-aware scheduling assigned to a host gets a node selector for that host.
+    The pods have no scheduling gates. A pod that topology-aware scheduling assigned to a host gets a node selector for
+    that host.
     """
     templates = {pod_set.name: pod_set.template for pod_set in workload.spec.pod_sets}
     namespace = workload.metadata.namespace
@@ -122,8 +123,8 @@ def build_started_pods(
 def find_workload_pods(cluster: Cluster, workload: KueueWorkload, job: Owner | None) -> list[Pod]:
     """Return the existing pods of a Workload.
 
-    These are the pods that own the Workload, as the pods of a plain pod group do. If no pod owns it, these are the pods
-    of its job, or [] if the job is unknown.
+    These are the pods that own the Workload, as the pods of a plain pod group do. If no pod owns the Workload, the pods
+    of its job are returned, or [] if the job is unknown.
     """
     owner_names = [reference.name for reference in workload.metadata.owner_references if reference.kind == "Pod"]
     candidates = (cluster.pod(workload.metadata.namespace, name) for name in owner_names)

@@ -210,7 +210,10 @@ def describe_unmet(
         needs.append(others)
     either = "either " if len(needs) > 1 else ""
     unmet = [requirement for requirements in alternatives for requirement in requirements]
-    labels = dict.fromkeys(requirement.describe_label() for requirement in unmet if not requirement.field)
+    unmet_labels = [requirement for requirement in unmet if not requirement.field]
+    # "no label a and b=c" would be ambiguous, so the labels that the node has come first
+    unmet_labels.sort(key=lambda requirement: requirement.found is None)
+    labels = dict.fromkeys(requirement.describe_label() for requirement in unmet_labels)
     # A comma separates alternatives that would be ambiguous without it.
     needs_comma = len(needs) > 2 or any(" or " in need or " and " in need for need in needs)
     separator = ", or " if needs_comma else " or "

@@ -13,7 +13,7 @@ from math import inf
 from typing import ClassVar
 
 from kschedctl.api.kube_version import ByVersion
-from kschedctl.api.objects import AnyGroup
+from kschedctl.api.objects import AnyGroup, PodGroup
 from kschedctl.cluster import Gap
 from kschedctl.scheduler.engine.pod_groups.hierarchy import (
     EntityKey,
@@ -186,8 +186,8 @@ class GangScheduling(DeclaredPlugin):
     def pre_enqueue(self, info: PodInfo, view: Fork) -> Status:
         """Return Success if the pod may enter the queue, otherwise the reason that keeps it out.
 
-        The pod may enter if it has no group, or if its PodGroup exists and either is no gang or has at least minCount
-        pods.
+        A pod without a group may enter. The PodGroup of any other pod must exist and, if it is a gang, have at least
+        minCount pods.
         """
         key = get_group_key(info.pod)
         if key is None:
@@ -383,22 +383,22 @@ def _list_ancestors(info: PodInfo, view: Fork) -> list[tuple[EntityKey, AnyGroup
     return [] if key is None else list(iter_ancestors(view, key))
 
 
+def _find_group_of_pod(info: PodInfo, view: Fork) -> PodGroup | None:
+    """Return the pod's PodGroup, or None if the pod is in no group, or if its group is missing."""
+    key = get_group_key(info.pod)
+    return None if key is None else find_pod_group(view, key)
+
+
 def _has_group_without_parent(info: PodInfo, view: Fork) -> bool:
     """Return whether the pod's group exists and names no parent group."""
-    ancestors = _list_ancestors(info, view)
-    if not ancestors:
-        return False
-    _, pod_group = ancestors[0]
-    return find_parent_key(pod_group) is None
+    group = _find_group_of_pod(info, view)
+    return group is not None and find_parent_key(group) is None
 
 
 def _has_group_with_parent(info: PodInfo, view: Fork) -> bool:
     """Return whether the pod's group exists and names a parent group, even if the parent is missing."""
-    ancestors = _list_ancestors(info, view)
-    if not ancestors:
-        return False
-    _, pod_group = ancestors[0]
-    return find_parent_key(pod_group) is not None
+    group = _find_group_of_pod(info, view)
+    return group is not None and find_parent_key(group) is not None
 
 
 def _is_schedulable_after_tree_pod_added(info: PodInfo, change: ChangedObject, view: Fork) -> bool:

@@ -66,9 +66,9 @@ class ImageLocality(DeclaredPlugin):
     def score(self, info: PodInfo, view: Fork, state: None, rows: Rows) -> Scores:
         """Score the nodes in `rows` from 0 to 100 by the total size of the pod's images on the node.
 
-        The size of an image is scaled by the share of nodes that have the image. A sum of at most 23 MiB scores 0, and
-        a sum of at least 1000 MiB for each of the pod's images scores 100. Images of volumes add to the sum only if
-        `scores_volumes` is true, and they add to the number of images only if `bounded_by_volumes` is true.
+        The size of an image is scaled by the share of nodes that have the image. A sum of at most 23 MiB scores 0. The
+        sum that scores 100 is 1000 MiB for each of the pod's images. Images of volumes add to the sum if
+        `scores_volumes` is true, and to the number of images if `bounded_by_volumes` is true.
         """
         containers = (*info.spec.init_containers, *info.spec.containers)
         volumes = info.spec.volumes if self.scores_volumes else ()

@@ -110,7 +110,7 @@ class NodePorts(DeclaredPlugin[tuple[HostPort, ...], None]):
         requested_ports = require_state(state, 'reading "PreFilterNodePorts" from cycleState: not found')
         rejected = np.zeros(len(view.nodes), np.bool_)
         for port in view.pods.host_ports:
-            if any(port.conflicts(requested) for requested in requested_ports):
+            if any(port.conflicts_with(requested) for requested in requested_ports):
                 rejected |= _find_nodes_using_port(port, view, delta)
 
         def build_fact(row: int) -> HostPortHeld:
@@ -150,7 +150,7 @@ def _is_schedulable_after_pod_deleted(info: PodInfo, change: ChangedObject, view
     if not frees_room(change.old, counts_nominated=counts_nominated):
         return False
     freed_ports = PodInfo(change.old, view.settings.requests).host_ports
-    return any(freed.conflicts(requested) for freed in freed_ports for requested in info.host_ports)
+    return any(freed.conflicts_with(requested) for freed in freed_ports for requested in info.host_ports)
 
 
 def _find_nodes_using_port(port: HostPort, view: Fork, delta: Delta) -> Bools:
@@ -173,7 +173,7 @@ def _build_host_port_held_fact(requested_ports: tuple[HostPort, ...], view: Fork
     """
     for position in view.pods_on(row):
         for port in view.pods.get_info(position).host_ports:
-            if any(port.conflicts(requested) for requested in requested_ports):
+            if any(port.conflicts_with(requested) for requested in requested_ports):
                 return HostPortHeld(port.protocol, port.port, port.ip, view.pods.objects[position].key)
     return HostPortHeld()
 

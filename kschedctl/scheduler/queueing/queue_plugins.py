@@ -261,7 +261,7 @@ def _has_room(node: Node, info: PodInfo, view: Fork) -> bool:
     pods_on_node = [] if row is None else view.pods_on(row)
     for position in pods_on_node:
         for taken in view.pods.get_info(position).host_ports:
-            if any(taken.conflicts(wanted) for wanted in info.host_ports):
+            if any(taken.conflicts_with(wanted) for wanted in info.host_ports):
                 return False
     return True
 

@@ -56,7 +56,7 @@ class AppliedSets:
         self._add_charts()
         self._add_fleet_bundles()
 
-    def declare_clusters(self, clusters: Iterable[Collection[str]]) -> None:
+    def add_declared_clusters(self, clusters: Iterable[Collection[str]]) -> None:
         """Add a set for each cluster that the user declares as a list of files and folders.
 
         Files that are in no set belong to all these clusters.
@@ -74,13 +74,9 @@ class AppliedSets:
     def get_applied_sets(self, place: Location) -> frozenset[AppliedSet]:
         """Return the sets in which the object at a place is applied.
 
-        The first of these rules that applies decides:
-
-        - A built object is in the set of its build.
-        - A file is in the sets that the user declares for it or, if there are none, in the sets found for it.
-        - A file of a declarative test is a set of its own, because it is one step of the test.
-        - Each folder of other tests or of examples is a set.
-        - All remaining objects are in the set of undeclared files and in all clusters declared by the user.
+        A built object is in the set of its build. Sets that the user declares for a file take precedence over sets
+        found for it. Other files of declarative tests are sets of their own, and so are folders of other tests or of
+        examples. All remaining objects are in the set of undeclared files and in all clusters declared by the user.
         """
         if place.build:
             return frozenset({AppliedSet(f"build {place.build}")})
@@ -91,7 +87,7 @@ class AppliedSets:
             return frozenset(sets)
 
         folder = os.path.dirname(path)
-        if folder in self._tests:
+        if folder in self._tests:  # each file is one step of the test
             return frozenset({AppliedSet(f"alone {path}")})
         if self._repository.is_standalone(path):
             return frozenset({AppliedSet(f"alone {folder}")})

@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
@@ -174,11 +174,16 @@ class Overlays(NamedTuple):
             return None
         names = [step for step in reversed(path) if isinstance(step, str)]
         for name in names[:2]:  # the field and its parent
-            for kustomization in reversed(self.files):
-                for file in (*list_patch_files(os.path.dirname(kustomization)), kustomization):
-                    if line := _find_field_line(file, name):
-                        return PatchedField(file, line)
+            for file in self._iter_files_from_outside():
+                if line := _find_field_line(file, name):
+                    return PatchedField(file, line)
         return PatchedField(self.files[-1], 1)
+
+    def _iter_files_from_outside(self) -> Iterator[str]:
+        """Yield each kustomization after its patch files, the outermost kustomization first."""
+        for kustomization in reversed(self.files):
+            yield from list_patch_files(os.path.dirname(kustomization))
+            yield kustomization
 
     def find_written_path(self, path: Path) -> Path:
         """Return the path that a field had in the object before the build. Items of lists may have had other indices.

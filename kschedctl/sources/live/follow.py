@@ -129,13 +129,9 @@ class Follower:
         failures = 0  # since the last event
         while not self.stopped.is_set():
             try:
-                for event in watch_changes(self.server, kind, listing, seconds=WATCH_SECONDS):
+                for resumable_listing in self._queue_events(kind, listing):
+                    listing = resumable_listing
                     failures = 0
-                    version = event.resource_version or listing.resource_version
-                    # Only the version is needed to resume the watch
-                    listing = listing._replace(objects=ObjectTuple(), resource_version=version)
-                    if event.key is not None:
-                        self.updates.put(Update(kind, event))
                     if self.stopped.is_set():
                         return
                 self.stopped.wait(FIRST_WAIT)
@@ -159,6 +155,18 @@ class Follower:
             except ClusterError as error:
                 self.updates.put(Update(kind, error))
                 return
+
+    def _queue_events(self, kind: str, listing: Listing) -> Iterator[Listing]:
+        """Watch the changes after a listing, queue the events of objects, and yield a listing after each event.
+
+        The watch can be resumed from the yielded listing, which has no objects. Raises the errors of watch_changes.
+        """
+        for event in watch_changes(self.server, kind, listing, seconds=WATCH_SECONDS):
+            if event.key is not None:  # a bookmark only has a version
+                self.updates.put(Update(kind, event))
+            version = event.resource_version or listing.resource_version
+            listing = listing._replace(objects=ObjectTuple(), resource_version=version)
+            yield listing
 
     def _back_off(self, failures: int) -> None:
         """Wait before the next try, exponentially longer with the number of failures, or until ``stopped`` is set."""

@@ -281,14 +281,7 @@ class KindCollector:
         for unknown fields in a newer version, and ValueError, OverflowError or RecursionError if the page cannot be
         decoded.
         """
-        # Look for unknown fields
-        if is_unknown_newer_version(self._kind, self._version):
-            _reject_unknown_fields(self._kind, self._version, decode_json(page.body, _Documents).items or ())
-        elif self._kind in FULLY_KNOWN_KINDS:
-            for document in decode_json(page.body, _Documents).items or ():
-                place = _describe_object(self._kind, document)
-                self.warnings += self._field_warnings.iter_warnings(self._kind, document, place)
-
+        self._check_unknown_fields(page)
         objects = _decode_items(page, KINDS[self._kind].struct)
         validate_stored_names(chain.from_iterable(map(get_key, objects)))
         for obj in objects:
@@ -299,6 +292,19 @@ class KindCollector:
                 stripped_object = self._share_images(stripped_object)
             self._collected.append(stripped_object)
         return len(objects)
+
+    def _check_unknown_fields(self, page: Page) -> None:
+        """Raise LeftOutError for unknown fields in a newer version. In known versions, record warnings about them.
+
+        Objects that are not of FULLY_KNOWN_KINDS get no warnings. Raises ValueError or RecursionError if the page
+        cannot be decoded.
+        """
+        if is_unknown_newer_version(self._kind, self._version):
+            _reject_unknown_fields(self._kind, self._version, decode_json(page.body, _Documents).items or ())
+        elif self._kind in FULLY_KNOWN_KINDS:
+            for document in decode_json(page.body, _Documents).items or ():
+                place = _describe_object(self._kind, document)
+                self.warnings += self._field_warnings.iter_warnings(self._kind, document, place)
 
     def build_objects(self) -> ObjectTuple:
         """Return the collected objects, sorted by namespace and name."""

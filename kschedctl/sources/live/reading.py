@@ -224,7 +224,7 @@ def _read_kinds(
     pods = futures["Pod"].result().listing
     needless = scheduler.find_irrelevant_kinds(_iter_pod_specs(pods)) if possibly_needless else {}
     futures |= submit_lists(kind for kind in plugin_kinds if kind in possibly_needless and kind not in needless)
-    if "ResourceClaimTemplate" not in futures and _use_claim_templates(pods):
+    if "ResourceClaimTemplate" not in futures and _do_pods_use_claim_templates(pods):
         futures |= submit_lists(["ResourceClaimTemplate"])
     futures |= submit_lists(sorted(find_group_kinds(_get_pod_templates(pods)) - futures.keys()))
     results = {kind: future.result() for kind, future in futures.items()}
@@ -255,7 +255,7 @@ def _read_kinds(
     return Reading(listings, replace(scheduler_cluster, gaps=gaps, warnings=warnings), synchronized.changed)
 
 
-def _use_claim_templates(pods: Listing | None) -> bool:
+def _do_pods_use_claim_templates(pods: Listing | None) -> bool:
     """Return whether any pod has a claim that is made from a ResourceClaimTemplate, which may not exist."""
     return any(claim.resource_claim_template_name for spec in _iter_pod_specs(pods) for claim in spec.resource_claims)
 
@@ -395,10 +395,9 @@ def _list_named_objects(server: Server, kind: str, names: Sequence[str]) -> _Kin
 def _list_kind_if_permitted(server: Server, kind: str, namespace: str, fields: str) -> _KindResult:
     """List a kind in all namespaces, or only in ``namespace`` if listing all is forbidden.
 
-    A kind that is not installed gives neither a list nor a gap. Any other kind that is denied or not served gives a
-    gap, unless it is essential. Observed kinds and kinds about pod creation give a gap after every other failure as
-    well. Raises LeftOutError if an object has unknown fields. Raises ClusterError if an essential kind is denied, or if
-    another kind cannot be read.
+    If the server denies the request, `_build_rejected_result` decides. After any other failure, observed kinds and
+    kinds about pod creation give a gap. Raises LeftOutError if an object has unknown fields. Raises ClusterError if an
+    essential kind is denied, or if another kind cannot be read.
     """
     try:
         return _KindResult(read_list(server, kind, fields=fields), gap=None)
@@ -414,7 +413,14 @@ def _list_kind_if_permitted(server: Server, kind: str, namespace: str, fields: s
         restriction = f"were read only in namespace {namespace}: {rejection.message}"
         with suppress(RefusedError):
             return _KindResult(read_list(server, kind, namespace, fields), Gap(restriction, namespace))
+    return _build_rejected_result(kind, rejection, server)
 
+
+def _build_rejected_result(kind: str, rejection: RefusedError, server: Server) -> _KindResult:
+    """Build the result for a kind whose list the server denies or does not serve: a gap with the reason.
+
+    A kind that is not installed gives no gap. Raises ClusterError if the kind is essential.
+    """
     if kind in ESSENTIAL_KINDS:
         raise ClusterError(rejection.message, where=server.host, hint=RIGHTS)
     if rejection.code != NOT_FOUND:

@@ -78,17 +78,13 @@ def read_prometheus(access: MetricsAccess, url: str, window: int, matchers: str 
     for metric in METRICS:
         if metric.shared and not matchers:
             continue
-        for name in metric.names:
-            if monotonic() > deadline:
-                raise ClusterError(f"not all queries were answered within {ALL_SECONDS:g} s", where=strip_url(url))
-            samples = _run_query(access, url, build_metric_query(metric, name.text, window, matchers))
-            if metric.kind is MetricKind.HISTOGRAM:
-                histograms[metric.key], unusable_count = _build_histograms_by_labels(metric, samples)
-            else:
-                numbers[metric.key], unusable_count = _read_values_by_labels(metric, samples)
-            unusable += unusable_count
-            if samples:  # the first name with samples is the one that this version uses
-                break
+        queries = (build_metric_query(metric, name.text, window, matchers) for name in metric.names)
+        samples = _run_queries_until_answered(access, url, queries, deadline)
+        if metric.kind is MetricKind.HISTOGRAM:
+            histograms[metric.key], unusable_count = _build_histograms_by_labels(metric, samples)
+        else:
+            numbers[metric.key], unusable_count = _read_values_by_labels(metric, samples)
+        unusable += unusable_count
 
     histograms = {key: value for key, value in histograms.items() if value}
     numbers = {key: value for key, value in numbers.items() if value}
@@ -99,6 +95,22 @@ def read_prometheus(access: MetricsAccess, url: str, window: int, matchers: str 
         hint = "check that it scrapes kube-scheduler; see also --prometheus-labels and --window"
         raise InputError("serves no metrics of kube-scheduler", where=strip_url(url), hint=hint)
     return reading
+
+
+def _run_queries_until_answered(
+    access: MetricsAccess, url: str, queries: Iterable[str], deadline: float
+) -> list[_Sample]:
+    """Run a metric's queries, one for each of its names, and return the samples of the first with samples, or [].
+
+    Raises ClusterError if a query fails, or if the deadline has passed before a query.
+    """
+    for query in queries:
+        if monotonic() > deadline:
+            raise ClusterError(f"not all queries were answered within {ALL_SECONDS:g} s", where=strip_url(url))
+        samples = _run_query(access, url, query)
+        if samples:
+            return samples
+    return []
 
 
 def _validate_url_and_matchers(url: str, matchers: str) -> None:

@@ -44,7 +44,7 @@ def test_budget_that_never_allows_an_eviction() -> None:
     assert section.headline == "2 of 3 nodes cannot be drained now because of 1 PodDisruptionBudget"
     assert (finding.rule, finding.object) == ("audit-drains-never", "PodDisruptionBudget default/db")
     assert finding.message == (
-        "never allows an eviction: its maxUnavailable is 0, so 2 pods on n1, n2 cannot be evicted"
+        "never allows an eviction: its maxUnavailable is 0, so 2 pods on n1 and n2 cannot be evicted"
     )
 
 

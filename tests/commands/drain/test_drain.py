@@ -292,7 +292,7 @@ def test_budget_is_used_up_by_a_pod_without_a_replacement() -> None:
     ]
     report = drain_given_nodes(objects, "n1")
     assert (len(report.moved), sum(len(g.pods) for g in report.unplaced), len(report.blocked)) == (2, 1, 1)
-    used_up = "PodDisruptionBudget d/b is used up by d/r2, evicted before and without a new node"
+    used_up = "PodDisruptionBudget d/b is used up by d/r2, which was evicted earlier and has no new node"
     assert report.blocked[0].why == used_up
     assert (report.drained, report.safe) == (False, False)
 
@@ -399,9 +399,9 @@ def test_budget_used_up_by_the_drain() -> None:
         build_budget(1),
     ]
     report = drain_given_nodes(objects, "n1", "n2")
-    why = "PodDisruptionBudget d/b is used up by d/r1, evicted before and without a new node"
+    why = "PodDisruptionBudget d/b is used up by d/r1, which was evicted earlier and has no new node"
     assert [(blocked.pod, blocked.why) for blocked in report.blocked] == [("d/r2", why)]
-    assert report.summary().headline == f"n1, n2 cannot be drained: {why} (d/r2)"
+    assert report.summary().headline == f"n1 and n2 cannot be drained: {why} (d/r2)"
 
     # A budget that allows none from the start says how many healthy pods it needs
     objects[-1] = build_budget(0)

@@ -129,6 +129,31 @@ def test_pods_bound_to_a_zone_by_their_volume() -> None:
     assert cause.endswith("can be used only from n0, so the pod can run only there")
 
 
+def test_pods_with_volumes_in_the_same_zone_are_one_group() -> None:
+    terms = {
+        "required": {"nodeSelectorTerms": [{"matchExpressions": [{"key": ZONE, "operator": "In", "values": ["a"]}]}]}
+    }
+    objects = build_zones(0)
+    for name in ("db-0", "db-1"):
+        objects += [
+            {
+                "kind": "PersistentVolumeClaim",
+                "metadata": {
+                    "name": f"data-{name}",
+                    "namespace": "d",
+                    "annotations": {"pv.kubernetes.io/bind-completed": "yes"},
+                },
+                "spec": {"volumeName": f"volume-{name}"},
+            },
+            {"kind": "PersistentVolume", "metadata": {"name": f"volume-{name}"}, "spec": {"nodeAffinity": terms}},
+            build_replica(name, "n0", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": f"data-{name}"}}]),
+        ]
+    [group] = simulate_failures(Cluster.from_objects(objects)).failures[0].reasons
+    assert set(group.pods) == {"d/db-0", "d/db-1"}
+    place = "can be used only from zone a, where n0 is the only node"
+    assert group.cause == f"their volumes {place}, so the pods need a node there"
+
+
 def test_without_the_labels() -> None:
     with pytest.raises(UsageError, match="no node has a zone"):
         list_losses(Cluster.from_objects([{"kind": "Node", "metadata": {"name": "n"}}]), "zone")

@@ -271,4 +271,4 @@ def test_files_without_a_list_of_cluster_queues_leave_the_answer_open(
     assert main(["queues", "-f", str(cluster)]) == 5
     assert "Not certain: the files contain no list of ClusterQueues" in capsys.readouterr().out
     assert main(["queues", "-f", str(cluster), "--assume-complete"]) == 0
-    assert capsys.readouterr().out == "No ClusterQueues\n"
+    assert capsys.readouterr().out == "The cluster has no ClusterQueues\n"

@@ -77,7 +77,8 @@ def test_remedies_mention_pods_that_wait_in_other_namespaces(run: Run) -> None:
     """In the demo 10 pods wait, none of them in the namespace default."""
     outcome = run("remedies", "-n", "default", "--demo")
     assert outcome.code == 0
-    assert "No pod waits in namespace default; 10 pods wait in other namespaces" in " ".join(outcome.out.split())
+    text = " ".join(outcome.out.split())
+    assert "Nothing is pending in namespace default; 10 pods are pending in other namespaces" in text
     assert outcome.commands == ["kschedctl remedies -A --demo"]
     assert json.loads(run("remedies", "-n", "default", "--demo", "-o", "json").out)["elsewhere"] == 10
 

@@ -49,7 +49,7 @@ def test_class_that_evicts_siblings_is_rejected() -> None:
     report = find_remedies(documents, "UsePriorityClass")
     assert report.remedies == ()
     assert (
-        "use PriorityClass high (priority 1,000 instead of 0): its rollout would evict its own pods"
+        "use PriorityClass high (priority 1,000 instead of 0): the rollout would evict pods of the same workload"
         in report.impossible
     )
     changed = simulate_rollout(documents, build_deployment(3, priorityClassName="high", **APART))
@@ -74,7 +74,7 @@ def test_higher_class_of_redis_is_rejected_in_the_demo() -> None:
     documents = yaml.load(demo.list_files()[0].read_text(), yaml.CSafeLoader)["items"]
     report = remedies(Cluster.from_objects(documents), "shop/redis-66c8d9f7b5-p6nql", RemedyCriteria(1))
     assert not [each for each in report.remedies if "UsePriorityClass" in each.kinds]
-    assert [line for line in report.impossible if "would evict its own pods" in line]
+    assert [line for line in report.impossible if "would evict pods of the same workload" in line]
 
 
 def test_victims_of_the_whole_workload_are_named() -> None:
@@ -114,7 +114,7 @@ def test_stuck_rollout_is_rejected() -> None:
     ]
     report = find_remedies(documents, "LowerRequest")
     assert report.remedies == ()
-    assert [line for line in report.impossible if "its rollout gets stuck: 1 of 2 new pods runs" in line]
+    assert [line for line in report.impossible if "the rollout gets stuck: 1 of 2 new pods runs" in line]
     changed = build_deployment(2)
     changed["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "500m"
     assert simulate_rollout(documents, changed).workloads[0].rollout == "stuck: 1 of 2 new pods runs, 1 old pod is left"
@@ -140,9 +140,9 @@ def test_rollout_of_a_single_pod_needs_quota_for_old_and_new_pod(limit: str) -> 
     else:
         assert rolled_out == "stuck: 0 of 1 new pod run, 1 old pod is left"
         assert report.remedies == ()
-        denial = "its pods cannot be created: exceeded quota: q, requested: requests.cpu=900m"
+        denial = "the new pods cannot be created: exceeded quota: q, requested: requests.cpu=900m"
         (line,) = (line for line in report.impossible if denial in line)
-        assert line.endswith("maxUnavailable 1, its rollout completes, but up to 1 of its pods is down at a time")
+        assert line.endswith("maxUnavailable 1, the rollout completes, but up to 1 of its pods is down at a time")
 
 
 def test_change_with_fewer_running_pods_is_rejected() -> None:
@@ -185,10 +185,10 @@ def test_running_replicas_lose_their_anti_affinity_in_the_rollout() -> None:
     documents = [build_node("n1"), build_replica("a", "n1", **APART), build_replica("r", **APART)]
     report = find_remedies(documents, "SoftenAntiAffinity")
     assert report.remedies == ()
-    (line,) = (line for line in report.impossible if "its rollout gets stuck" in line)
+    (line,) = (line for line in report.impossible if "the rollout gets stuck" in line)
 
     # Only without old pods is there room, so both have to leave before a new pod comes
-    assert line.endswith("maxUnavailable 2, its rollout completes, but up to 2 of its pods are down at a time")
+    assert line.endswith("maxUnavailable 2, the rollout completes, but up to 2 of its pods are down at a time")
     advice = explain(Cluster.from_objects(documents), "d/r", remedies=True).advice
     assert next(entry.text for entry in advice if entry.kind == "KeepApartLess").endswith(
         "or make the anti-affinity term preferred and roll it out with maxSurge 0 and maxUnavailable 2 "

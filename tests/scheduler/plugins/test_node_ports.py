@@ -24,7 +24,7 @@ def test_filter(case):
 @parametrize_cases("nodeports", "hostportconflict", left_out=["empty port check should pass"])  # port 0 is no host port
 def test_conflict(case):
     used, check = ([complete_port(port) for port in ports] for ports in (case["used"], [case["check"]]))
-    assert any(port.conflicts(check[0]) for port in used) == case["want"]["conflict"]
+    assert any(port.conflicts_with(check[0]) for port in used) == case["want"]["conflict"]
 
 
 def complete_port(port):

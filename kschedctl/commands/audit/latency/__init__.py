@@ -176,8 +176,8 @@ def _build_headline(measured: MetricsReading, verdicts: Sequence[Verdict], targe
         )
     else:
         attempts_text = f"{attempts.about}: {attempts.figures}"
-    nothing_bound = any(verdict.aspect is Aspect.BINDING and not verdict.has_data for verdict in verdicts)
-    headline = f"{capitalize(attempts_text)}{'; nothing was bound' if nothing_bound else ''}"
+    is_nothing_bound = any(verdict.aspect is Aspect.BINDING and not verdict.has_data for verdict in verdicts)
+    headline = f"{capitalize(attempts_text)}{'; nothing was bound' if is_nothing_bound else ''}"
     other_aspects = dict.fromkeys(
         verdict.about for verdict in verdicts if verdict.is_warning_or_error and verdict is not attempts
     )

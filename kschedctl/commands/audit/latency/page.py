@@ -33,7 +33,8 @@ def build_latency_evidence(report: LatencySection, style: Style) -> Page:
 def _plot_attempts(report: LatencySection) -> Page:
     """Plot the share of attempts that are done within a time, with a curve for each result and profile.
 
-    The names of the curves leave out a label in which all curves agree. Return () if there are no curves.
+    The names of the curves leave out a label in which all curves agree. If they agree in all labels, the name is the
+    result. Return () if there are no curves.
     """
     curves = report.attempt_curves
     if not curves:
@@ -52,7 +53,7 @@ def _plot_attempts(report: LatencySection) -> Page:
 def _build_source_line(report: LatencySection) -> Block:
     """Build the line about the scheduler's version, the source of the metrics, the period and a restart."""
     version = f"kube-scheduler {report.scheduler_version}, " if report.scheduler_version else ""
-    duration = f" ({_format_seconds(report.seconds)})" if report.seconds is not None else ""
+    duration = f" ({_format_optional_seconds(report.seconds)})" if report.seconds is not None else ""
     restarted = ", counted since its restart" if report.restarted else ""
     return paragraph(Marked(f"{version}{report.source}: {report.period}{duration}{restarted}", Tone.FAINT))
 
@@ -84,7 +85,7 @@ def _build_timing_row(timing: Timing, labels: tuple[str, ...]) -> Row:
     share = f"{timing.share:.0%}" if timing.share is not None else ""
     quantiles = (_format_quantile(timing, name) for name in QUANTILES)
     values = (timing.labels[label] for label in labels)
-    return (*values, format_count(timing.count), share, _format_seconds(timing.mean), *quantiles)
+    return (*values, format_count(timing.count), share, _format_optional_seconds(timing.mean), *quantiles)
 
 
 def _format_quantile(timing: Timing, name: str) -> str:
@@ -95,14 +96,14 @@ def _format_quantile(timing: Timing, name: str) -> str:
     "not known".
     """
     if name in timing.at_most:
-        return f"< {_format_seconds(timing.at_most[name])}"
+        return f"< {_format_optional_seconds(timing.at_most[name])}"
     value = getattr(timing, name)
     if name not in timing.at_least:
-        return _format_seconds(value)
+        return _format_optional_seconds(value)
     is_below_mean = timing.mean is not None and value is not None and timing.mean > value
     if is_below_mean:
-        return f"not known: above the last bucket, {_format_seconds(value)}"
-    return f"≥ {_format_seconds(value)}"
+        return f"not known: above the last bucket, {_format_optional_seconds(value)}"
+    return f"≥ {_format_optional_seconds(value)}"
 
 
 def _build_wide_only_tables(report: LatencySection, style: Style) -> Page:
@@ -148,7 +149,7 @@ def _format_rate(value: float | None) -> str:
     return "" if value is None else format_significant(value, 3)
 
 
-def _format_seconds(value: float | None) -> str:
+def _format_optional_seconds(value: float | None) -> str:
     """Return seconds with three digits in a suitable unit, empty if unknown."""
     if value is None:
         return ""

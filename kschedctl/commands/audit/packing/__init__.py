@@ -231,7 +231,7 @@ def _build_headline(
 def _describe_removable_nodes(emptying: EmptyingResult, workers: int, condition: str) -> list[str]:
     """Describe how many of the `workers` are empty, and how many of the nodes that were tried can be removed.
 
-    Either part is left out if there are no such nodes. `condition` ends the last part.
+    Either part is left out if there are no such nodes. `condition` is appended to the last part.
     """
     parts = []
     empty_count = len(emptying.empty)
@@ -243,22 +243,28 @@ def _describe_removable_nodes(emptying: EmptyingResult, workers: int, condition:
             empty_part += f", of which {emptying.last} has to stay as the last ready node"
         parts.append(empty_part)
     if emptying.tried:
-        noun = agreeing(emptying.tried, "other", "others") if empty_count else _choose_node_noun(emptying.tried)
-        if emptying.tried == 1:
-            can = "can" if emptying.emptied else "cannot"
-            tried_part = f"the only {'other ' if empty_count else ''}node checked {can} be removed"
-        elif emptying.emptied:
-            tried_part = f"{len(emptying.emptied):,} of {emptying.tried:,} {noun} checked can be removed"
-        else:
-            tried_part = f"none of the {emptying.tried:,} {noun} checked can be removed"
-        not_tried = emptying.candidates - emptying.tried
-        if not_tried:
-            tried_part += f" ({not_tried:,} not tried)"
-        needed_nodes = [kept.node for kept in emptying.kept if kept.lets_run]
-        if needed_nodes:
-            tried_part += f" (kept for pending pods: {first_few(needed_nodes)})"
-        parts.append(f"{tried_part}{condition}")
+        parts.append(f"{_describe_tried_nodes(emptying)}{condition}")
     return parts
+
+
+def _describe_tried_nodes(emptying: EmptyingResult) -> str:
+    """Describe how many of the nodes that were tried can be removed, and which are kept for pending pods."""
+    has_empty_nodes = len(emptying.empty) > 0
+    noun = agreeing(emptying.tried, "other", "others") if has_empty_nodes else _choose_node_noun(emptying.tried)
+    if emptying.tried == 1:
+        can = "can" if emptying.emptied else "cannot"
+        text = f"the only {'other ' if has_empty_nodes else ''}node checked {can} be removed"
+    elif emptying.emptied:
+        text = f"{len(emptying.emptied):,} of {emptying.tried:,} {noun} checked can be removed"
+    else:
+        text = f"none of the {emptying.tried:,} {noun} checked can be removed"
+    not_tried = emptying.candidates - emptying.tried
+    if not_tried:
+        text += f" ({not_tried:,} not tried)"
+    needed_nodes = [kept.node for kept in emptying.kept if kept.lets_run]
+    if needed_nodes:
+        text += f" (kept for pending pods: {first_few(needed_nodes)})"
+    return text
 
 
 def _choose_node_noun(number: int) -> str:

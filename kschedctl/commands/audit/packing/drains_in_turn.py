@@ -455,7 +455,7 @@ class DrainsInTurn:
         can_share_simulation = bool(drain.initial_pods) and all(map(self._can_share_simulation, drain.initial_pods))
         if not can_share_simulation:
             return self._drain_separately(row)
-        self._latest = drain
+        self._latest = drain  # the drain that undo() undoes
         try:
             return self._try_drain(drain)
         except (_NeedsSeparateDrainError, PluginError):
@@ -491,8 +491,8 @@ class DrainsInTurn:
     def _find_pods_fitting_once_empty(self, row: Row, pending: Sequence[Position]) -> tuple[str, ...]:
         """Return the keys of the pending pods that would run on the node that was just drained if it were kept.
 
-        Pods of DaemonSets and static pods are ignored, since a removed node needs no pod. Raises KeyboardInterrupt if
-        the simulation was interrupted.
+        Pods of DaemonSets and static pods are ignored, since a removed node needs no pod. What makes the result
+        uncertain is recorded. Raises KeyboardInterrupt if the simulation was interrupted.
         """
         pods = self.view.pods.objects
         waiting = [

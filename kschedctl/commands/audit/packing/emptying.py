@@ -106,6 +106,20 @@ def _build_emptied_node(view: Fork, pools: Pools, row: Row, trial: NodeTrial) ->
     )
 
 
+def _build_kept_node(view: Fork, pools: Pools, row: Row, trial: NodeTrial, *, removed_count: int) -> KeptNode:
+    """Build the report about a node that is kept. `removed_count` nodes were removed before the trial."""
+    cordoned_count = removed_count + 1  # with the node itself
+    return KeptNode(
+        view.nodes.names[row],
+        pools.get_name(row),
+        trial.why,
+        lets_run=trial.lets_run,
+        pod=trial.pod,
+        message=trial.message,
+        cordoned_in_replay=cordoned_count if trial.message else 0,  # which the message counts
+    )
+
+
 def find_removable_nodes(
     scheduler: Scheduler, pools: Pools, pending: Sequence[Position], limits: TrialLimits, progress: Progress
 ) -> EmptyingResult:
@@ -125,29 +139,23 @@ def find_removable_nodes(
     tried_rows = list(_iter_rows_within_limits(limits, candidates.order, candidates.movable))
     ready_count = int((pools.workers & ~find_unready_nodes(view)).sum())
     is_all_empty = len(empty) > 0 and len(empty) == ready_count
-    done = progress.begin("Emptying nodes", len(tried_rows))
+    on_done = progress.begin("Emptying nodes", len(tried_rows))
     emptied: list[EmptiedNode] = []
     removed = list(empty)
     interrupted = False
     try:
         for row in tried_rows:
+            trial = _try_to_remove_node(candidates, drains, row, removed, pending)
             is_last = len(removed) + 1 == ready_count
-            stranded = candidates.find_stranded_pods([*removed, row])
-            if stranded:
-                trial = NodeTrial.kept_for(stranded)
-            else:
-                trial = drains.drain_unneeded_node(row, [*pending, *candidates.displaced])
             if is_last and not trial.why:
                 drains.undo()
                 trial = KEEPS_LAST
             if trial.why:
-                name, pool = view.nodes.names[row], pools.get_name(row)
-                closed = len(removed) + 1 if trial.message else 0  # the removed nodes and this one are cordoned
-                kept_nodes.append(KeptNode(name, pool, trial.why, trial.lets_run, trial.pod, trial.message, closed))
+                kept_nodes.append(_build_kept_node(view, pools, row, trial, removed_count=len(removed)))
             else:
                 removed.append(row)
                 emptied.append(_build_emptied_node(view, pools, row, trial))
-            done(1)
+            on_done(1)
     except KeyboardInterrupt:
         interrupted = True
     return EmptyingResult(
@@ -161,6 +169,19 @@ def find_removable_nodes(
     )
 
 
+def _try_to_remove_node(
+    candidates: EmptyingOrder, drains: DrainsInTurn, row: Row, removed: Sequence[Row], pending: Sequence[Position]
+) -> NodeTrial:
+    """Drain a node unless pending pods need it once it is emptied, and return the trial.
+
+    `removed` are the rows of the nodes that are removed already.
+    """
+    stranded = candidates.find_stranded_pods([*removed, row])
+    if stranded:
+        return NodeTrial.kept_for(stranded)
+    return drains.drain_unneeded_node(row, [*pending, *candidates.displaced])
+
+
 def _split_empty_nodes(candidates: EmptyingOrder, pools: Pools) -> tuple[list[Row], list[KeptNode]]:
     """Return the empty nodes that can be removed, and those without which a pending pod could run nowhere."""
     removable: list[Row] = []
@@ -168,8 +189,8 @@ def _split_empty_nodes(candidates: EmptyingOrder, pools: Pools) -> tuple[list[Ro
     for row in map(Row, candidates.empty.tolist()):
         stranded = candidates.find_stranded_pods([*removable, row])
         if stranded:
-            name, pool = candidates.view.nodes.names[row], pools.get_name(row)
-            kept_nodes.append(KeptNode(name, pool, NodeTrial.kept_for(stranded).why, stranded))
+            trial = NodeTrial.kept_for(stranded)
+            kept_nodes.append(_build_kept_node(candidates.view, pools, row, trial, removed_count=len(removable)))
         else:
             removable.append(row)
     return removable, kept_nodes

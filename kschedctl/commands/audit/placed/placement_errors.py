@@ -69,10 +69,10 @@ def _build_rejected_pods_report(table: PodTable, reason: str, rows: list[int], d
 
     def get_time(row: int) -> str:
         """Return when a pod started, otherwise when it was created."""
-        return columns.started.text_of(row) or columns.created.text_of(row)
+        return columns.started.get_text(row) or columns.created.get_text(row)
 
     latest = max(rows, key=get_time)
-    nodes = Counter(columns.node.text_of(row) for row in rows)
+    nodes = Counter(columns.node.get_text(row) for row in rows)
     return RefusedPods(
         reason=reason,
         pods=len(rows),
@@ -80,7 +80,7 @@ def _build_rejected_pods_report(table: PodTable, reason: str, rows: list[int], d
         nodes=tuple(name for name, _ in nodes.most_common(MAX_EXAMPLES)),
         examples=tuple(table[row].key for row in rows[:MAX_EXAMPLES]),
         last=get_time(latest),
-        message=columns.message.text_of(latest),
+        message=columns.message.get_text(latest),
     )
 
 
@@ -104,7 +104,7 @@ def _build_orphaned_pods(table: PodTable, rows: Rows) -> OrphanedPods:
     """Build the report about the pods on one missing node. `rows` are these pods' rows in the table."""
     templates = [table.templates[number] for number in table.template[rows].tolist()]
     return OrphanedPods(
-        node=table.node.text_of(int(rows[0])),
+        node=table.node.get_text(int(rows[0])),
         pods=len(rows),
         leaving=sum(template.metadata.deletion_timestamp is not None for template in templates),
         examples=tuple(table[row].key for row in rows[:MAX_EXAMPLES].tolist()),
@@ -203,7 +203,7 @@ def _iter_pods_on_node(view: Fork, row: Row, column: int) -> Iterator[_NodePod]:
     for position in view.pods_on(row):
         request = int(view.requests[view.pods.info[position], column])
         table_row = int(view.pods.objects.rows[position])
-        time = columns.scheduled.text_of(table_row) or columns.started.text_of(table_row)
+        time = columns.scheduled.get_text(table_row) or columns.started.get_text(table_row)
         yield _NodePod(position, request, time, _parse_nanoseconds(time))
 
 

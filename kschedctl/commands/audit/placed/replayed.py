@@ -94,9 +94,9 @@ def replay_bound_pods(scheduler: Scheduler, progress: Progress = NO_PROGRESS) ->
     unknowns: list[Unknown] = []
     judged = not_served = 0
     groups = list(_iter_pod_info_groups(scheduler.view))
-    done = progress.begin("Checking where pods run", len(groups))
+    on_done = progress.begin("Checking where pods run", len(groups))
     for group in groups:
-        done(1)
+        on_done(1)
         framework = scheduler.find_framework(group.info.spec.scheduler_name)
         if framework is None:
             not_served += len(group.positions)
@@ -221,7 +221,7 @@ def _find_pods_with_port_conflict(group: _PodInfoGroup, view: Fork) -> Misplaced
     if not own_ports:
         return None
     conflicting_ports = [
-        port for port in view.pods.host_ports if any(port.conflicts(own_port) for own_port in own_ports)
+        port for port in view.pods.host_ports if any(port.conflicts_with(own_port) for own_port in own_ports)
     ]
     holder_counts = np.zeros(len(view.nodes), np.int64)
     for port in conflicting_ports:

@@ -86,20 +86,23 @@ def _iter_pods_that_preemption_may_help(audited: AuditedCluster) -> Iterator[_Un
 def describe_preemption(explanation: Explanation) -> str:
     """Describe what preemption does for an unschedulable pod, or why it does not help, as a predicate of "preemption".
 
-    Return "" if preemption is useless because evicting pods would help on no node.
+    Return "" if preemption is useless because evicting pods would help on no node, or if it is not allowed for an
+    unknown reason.
     """
     preemption = explanation.preemption
     if preemption is None:
         return "is not tried"
     if preemption.terminating:
         return f"waits for {counted(len(preemption.terminating), 'victim')} to terminate"
-    if not preemption.eligible or preemption.why:
-        return f"does not help: {preemption.why}" if preemption.why else ""
+    if preemption.why:
+        return f"does not help: {preemption.why}"
+    if not preemption.eligible:
+        return ""
     if preemption.candidates:
         return f"makes room on {counted(len(preemption.candidates), 'node')}"
     other_reasons = {reason: nodes for reason, nodes in preemption.unhelpful.items() if reason != NOT_HELPFUL}
-    reasons = ", ".join(f"{reason} on {counted(nodes, 'node')}" for reason, nodes in other_reasons.items())
-    return f"does not help: {reasons}" if reasons else ""
+    reasons = "; ".join(f"{counted(nodes, 'node')}: {reason}" for reason, nodes in other_reasons.items())
+    return f"does not help ({reasons})" if reasons else ""
 
 
 def _build_starving_pods(
@@ -116,7 +119,7 @@ def _build_starving_pods(
     # tiers are numbered from the highest
     is_lower = tiers.running & (tiers.tier_by_pod > tier)
     is_higher = tiers.running & (tiers.tier_by_pod < tier)
-    started_since = (tiers.pods.start > parse_microseconds(created)) & (tiers.pods.start != NO_TIME)
+    has_started_since = (tiers.pods.start > parse_microseconds(created)) & (tiers.pods.start != NO_TIME)
     return StarvingPods(
         workload=workload,
         tier=tiers.names[tier],
@@ -127,8 +130,8 @@ def _build_starving_pods(
         why=oldest.explanation.headline,
         preemption=describe_preemption(oldest.explanation),
         lower_pods=int(np.count_nonzero(is_lower)),
-        lower_started=int(np.count_nonzero(is_lower & started_since)),
-        higher_started=int(np.count_nonzero(is_higher & started_since)),
+        lower_started=int(np.count_nonzero(is_lower & has_started_since)),
+        higher_started=int(np.count_nonzero(is_higher & has_started_since)),
     )
 
 
@@ -308,11 +311,13 @@ def _iter_growth_findings(growth: Growth) -> Iterator[Finding]:
     other_victims = [victim for victim in growth.victims if not victim.services]
     if other_victims:
         first_workload = other_victims[0].workload
-        several = f"{counted(len(other_victims), 'workload')}, including {first_workload}"
-        workloads = several if len(other_victims) > 1 else first_workload
-        further = "also " if len(other_victims) < len(growth.victims) else ""
+        workloads = first_workload
+        if len(other_victims) > 1:
+            workloads = f"{counted(len(other_victims), 'workload')}, including {first_workload}"
+        has_service_victims = len(other_victims) < len(growth.victims)
         evicted = f"{counted(sum(len(victim.pods) for victim in other_victims), 'pod')} of {workloads}"
-        message = f"{cause} would {further}preempt {evicted}{_format_unplaced_pods(other_victims)}"
+        would = "would also" if has_service_victims else "would"
+        message = f"{cause} {would} preempt {evicted}{_format_unplaced_pods(other_victims)}"
         yield _build_object_finding(VICTIMS, _format_tier_object(tier.tier), message)
 
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kschedctl.api.arrays import Bools
 from kschedctl.api.events import PREEMPTED, count_occurrences, get_last_time
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import Owner, find_controller, find_owner
@@ -131,7 +132,7 @@ def _iter_preempted_pods(cluster: Cluster) -> Iterator[PreemptedPod]:
         pod = cluster.pods[row]
         namespace, name = pod.metadata.namespace, pod.metadata.name
         if (namespace, name) not in pods_with_event:
-            disrupted_at = cluster.pods.columns.disrupted.text_of(row)
+            disrupted_at = cluster.pods.columns.disrupted.get_text(row)
             yield PreemptedPod(namespace, name, 1, disrupted_at)
 
 
@@ -199,11 +200,11 @@ class Growth(NamedTuple):
 
 
 def simulate_tier_growth(
-    scheduler: Scheduler, tiers: Tiers, limits: PriorityLimits, done: Callable[[int], None]
+    scheduler: Scheduler, tiers: Tiers, limits: PriorityLimits, on_done: Callable[[int], None]
 ) -> Growth:
     """Replay additional pods of a tier, then recreate the pods that they preempt, and report the victims.
 
-    The result is empty if no tier can grow, or if `limits` ask for no additional pods. `done` is called as pods are
+    The result is empty if no tier can grow, or if `limits` ask for no additional pods. `on_done` is called as pods are
     scheduled. Raises UsageError for an unknown tier.
     """
     info_number = _find_info_to_clone(scheduler, tiers, limits)
@@ -213,7 +214,7 @@ def simulate_tier_growth(
     simulation = Simulation(scheduler)
     cloned_position = tiers.find_pod_with_info(info_number)
     clones = simulation.view.add_clones(cloned_position, limits.grow)
-    outcomes = simulation.schedule_or_raise_interrupt(clones, done)
+    outcomes = simulation.schedule_or_raise_interrupt(clones, on_done)
     first_failure = next((outcome.message for outcome in simulation.explain(outcomes) if not outcome.is_placed), "")
     simulation.preemption = False  # preempted pods do not preempt others when they are recreated
     simulation.schedule_or_raise_interrupt(recreate_gone_pods(simulation, list_victims(outcomes)))
@@ -245,17 +246,27 @@ def _find_info_to_clone(scheduler: Scheduler, tiers: Tiers, limits: PriorityLimi
     if limits.tier:
         tier = _resolve_tier(tiers, limits.tier)
     else:
-        is_user_info = is_clonable_info & ~tiers.above_user_priorities[tiers.tier_by_info]
-        if not is_user_info.any():
+        default_tier = _find_default_tier(tiers, is_clonable_info)
+        if default_tier is None:
             return None
-        is_preempting_info = is_user_info & tiers.allowed_to_preempt
-        is_default_info = is_preempting_info if is_preempting_info.any() else is_user_info
-        tier = int(tiers.tier_by_info[is_default_info].min())  # the highest tier has number 0
-
+        tier = default_tier
     is_clonable_in_tier = is_clonable_info & (tiers.tier_by_info == tier)
     if not is_clonable_in_tier.any():
         return None
     return int(np.where(is_clonable_in_tier, pods_by_info, 0).argmax())
+
+
+def _find_default_tier(tiers: Tiers, is_clonable_info: Bools) -> int | None:
+    """Return the highest non-system tier with PodInfos that can be cloned, preferably ones that may preempt others.
+
+    Return None if no such tier has PodInfos that can be cloned.
+    """
+    is_user_info = is_clonable_info & ~tiers.above_user_priorities[tiers.tier_by_info]
+    if not is_user_info.any():
+        return None
+    is_preempting_info = is_user_info & tiers.allowed_to_preempt
+    is_default_info = is_preempting_info if is_preempting_info.any() else is_user_info
+    return int(tiers.tier_by_info[is_default_info].min())  # the highest tier has number 0
 
 
 def _can_clone(scheduler: Scheduler, info: PodInfo) -> bool:

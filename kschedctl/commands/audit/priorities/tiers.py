@@ -21,9 +21,9 @@ class Tiers:
 
     def __init__(self, view: Fork) -> None:
         self.view, self.pods = view, view.pods
-        used = np.bincount(self.pods.info, minlength=len(self.pods.infos)) > 0
+        is_used = np.bincount(self.pods.info, minlength=len(self.pods.infos)) > 0
         # searched in ascending order, since the negative of the lowest priority is no int64
-        ascending = np.unique(self.pods.priority[used])
+        ascending = np.unique(self.pods.priority[is_used])
         self.priorities = ascending[::-1]
         """The priority of each tier, shape (K,)."""
         self.tier_by_info: Ints = (len(ascending) - 1 - np.searchsorted(ascending, self.pods.priority)).astype(np.int32)

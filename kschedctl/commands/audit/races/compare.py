@@ -23,7 +23,7 @@ def compare_expiries(question: RaceQuestion, progress: Progress = NO_PROGRESS) -
     """
     question.validate()
     sizes_and_rates = [(nodes, rate) for nodes in question.nodes for rate in question.rates]
-    done = progress.begin("Simulating", len(sizes_and_rates) * question.runs)
+    on_done = progress.begin("Simulating", len(sizes_and_rates) * question.runs)
     results: list[RaceResult] = []
     interrupted = False
     for nodes, rate in sizes_and_rates:
@@ -31,7 +31,7 @@ def compare_expiries(question: RaceQuestion, progress: Progress = NO_PROGRESS) -
         try:
             for counts in _iter_run_counts(question, nodes, rate):
                 counts_by_run.append(counts)
-                done(1)
+                on_done(1)
         except KeyboardInterrupt:
             interrupted = True  # the runs that ended before still count
         results += _build_race_results(question, nodes, rate, counts_by_run)

@@ -90,7 +90,8 @@ class LognormalLatency(Latency):
         """Return the probability that a time is longer than `seconds`. If sigma is 0, all times equal the median."""
         if seconds <= 0 or not self.sigma:
             return float(self.median > seconds)
-        return math.erfc(math.log(seconds / self.median) / self.sigma / math.sqrt(2)) / 2
+        deviations = math.log(seconds / self.median) / self.sigma  # standard deviations above the mean of the logarithm
+        return math.erfc(deviations / math.sqrt(2)) / 2
 
     def __str__(self) -> str:
         return f"lognormal:{format_duration(self.median)},{format_duration(self.p99)}"

@@ -130,11 +130,13 @@ def _plot_double_booking_by_size(results: Sequence[RaceResult]) -> Page:
     Return () if there is only one size or if no pod is double-booked.
     """
     rate = max(result.pods_per_second for result in results)
-    shown = [result for result in results if result.pods_per_second == rate]
-    if len({result.nodes for result in shown}) < 2 or not any(result.double_booked for result in shown):
+    results_at_rate = [result for result in results if result.pods_per_second == rate]
+    if len({result.nodes for result in results_at_rate}) < 2 or not any(
+        result.double_booked for result in results_at_rate
+    ):
         return ()
     by_expiry: dict[str, list[tuple[float, float]]] = {}
-    for result in sorted(shown, key=lambda result: result.nodes):
+    for result in sorted(results_at_rate, key=lambda result: result.nodes):
         by_expiry.setdefault(result.expiry, []).append((float(result.nodes), result.share * 100))
     series = tuple(Series(expiry, tuple(points)) for expiry, points in by_expiry.items())
     title = f"Double-booked pods by expiry, at {rate:.3g} pods/s"

@@ -78,7 +78,10 @@ def _evaluates_all_nodes(profile: SampledProfile) -> bool:
 
 
 def _build_setting_line(setting: SamplingSetting) -> Block:
-    """Build the line about percentageOfNodesToScore and the number of feasible nodes that it requires."""
+    """Build the line about percentageOfNodesToScore and the number of feasible nodes that it requires.
+
+    In a cluster so small that all nodes are evaluated, the line has only the setting.
+    """
     current = "0, the default, means (50 - nodes/125)%, but at least 5%"
     if setting.configured:
         current = f"{setting.configured} ({setting.origin})"

@@ -47,18 +47,18 @@ DIGITS = 4
 
 
 def measure_sampling_costs(
-    kind: RecreatedPodKind, framework: Framework, percentages: Sequence[int], done: Done
+    kind: RecreatedPodKind, framework: Framework, percentages: Sequence[int], on_done: Done
 ) -> SampledKind:
     """Measure what each of the `percentages` of nodes to score costs when one more pod of this kind is placed.
 
     A search may start at any node, so all starts are tried. If an error or PreFilter prevents the comparison, the
-    result has the reason as `unmeasured`. `done` is called with the number of percentages that are finished.
+    result has the reason as `unmeasured`. `on_done` is called with the number of percentages that are finished.
     """
     sampled = SampledKind(workload=kind.workload, pod=kind.pod.key, pods=kind.pods)
     view = kind.scheduler.view
     cycle = run_cycle(framework, PodInfo(kind.pod, view.settings.requests), view)
     if reason := _explain_why_not_comparable(cycle):
-        done(len(percentages))
+        on_done(len(percentages))
         return replace(sampled, unmeasured=reason)
 
     starts = EveryStart(cycle)
@@ -70,7 +70,7 @@ def measure_sampling_costs(
     try:
         for percentage in percentages:
             curve.append(_measure_costs_at_percentage(percentage, starts, kind.scheduler, framework))
-            done(1)
+            on_done(1)
     except PluginError as error:
         return replace(sampled, unmeasured=str(error))
     return replace(sampled, curve=tuple(curve))
@@ -319,7 +319,7 @@ def compute_sampling_costs(
     for name in names.keys() - scheduler.configuration.profiles.keys():
         raise UsageError(f'no scheduler profile is named "{name}"', hint="specify its configuration with --config FILE")
 
-    done = progress.begin("Searches", len(kinds) * (len(limits.percentages) + 1))
+    on_done = progress.begin("Searches", len(kinds) * (len(limits.percentages) + 1))
     # Ordered sets of what was not read and of what is not replayed
     unknown: dict[Unknown, None] = dict.fromkeys(find_unread_dependencies(scheduler.cluster))
     not_replayed: dict[str, None] = {}
@@ -333,32 +333,21 @@ def compute_sampling_costs(
         setting = build_sampling_setting(scheduler, framework)
 
         percentages = sorted({*limits.percentages, setting.effective})
-        sampled_kinds = []
-        try:
-            for kind in kinds:
-                if kind.pod.spec.scheduler_name != name:
-                    continue
-                info = PodInfo(kind.pod, kind.scheduler.view.settings.requests)
-                kind_framework, kind_unknowns = kind.scheduler.find_framework_for(info, kind.scheduler.view)
-                unknown.update(dict.fromkeys(kind_unknowns))
-                assert kind_framework is not None
-                sampled_kinds.append(
-                    measure_sampling_costs(kind, kind_framework.without_extenders(), percentages, done)
-                )
-        except KeyboardInterrupt:
-            if not sampled_kinds and not profiles:
-                raise
-            interrupted = True
-
-        if interrupted and not sampled_kinds:
+        kinds_of_profile = [kind for kind in kinds if kind.pod.spec.scheduler_name == name]
+        measured = _measure_until_interrupted(kinds_of_profile, percentages, on_done)
+        unknown.update(measured.unknown)
+        interrupted = measured.interrupted
+        if interrupted and not measured.kinds:
+            if not profiles:
+                raise KeyboardInterrupt
             break
-        curve = combine_curves_of_kinds(sampled_kinds)
+        curve = combine_curves_of_kinds(measured.kinds)
         profiles.append(
             SampledProfile(
                 scheduler_name=name,
                 setting=setting,
-                advice=build_sampling_advice(setting, sampled_kinds, curve, limits.max_loss),
-                kinds=tuple(sampled_kinds),
+                advice=build_sampling_advice(setting, measured.kinds, curve, limits.max_loss),
+                kinds=tuple(measured.kinds),
                 curve=curve,
             )
         )
@@ -374,6 +363,34 @@ def compute_sampling_costs(
         interrupted=interrupted,
         **build_unknown_fields(summarize_unknowns(unknown, IN_SIMULATIONS)),
     )
+
+
+class _MeasuredKinds(NamedTuple):
+    """The measured kinds of one profile."""
+
+    kinds: list[SampledKind]
+    unknown: dict[Unknown, None]
+    """The ordered set of what was not read about the kinds."""
+    interrupted: bool
+    """True if the user interrupted, so that some kinds are missing."""
+
+
+def _measure_until_interrupted(
+    kinds: Iterable[RecreatedPodKind], percentages: Sequence[int], on_done: Done
+) -> _MeasuredKinds:
+    """Measure what the percentages cost for each of these kinds of one profile, until the user interrupts."""
+    sampled_kinds: list[SampledKind] = []
+    unknown: dict[Unknown, None] = {}
+    try:
+        for kind in kinds:
+            info = PodInfo(kind.pod, kind.scheduler.view.settings.requests)
+            framework, kind_unknowns = kind.scheduler.find_framework_for(info, kind.scheduler.view)
+            unknown.update(dict.fromkeys(kind_unknowns))
+            assert framework is not None
+            sampled_kinds.append(measure_sampling_costs(kind, framework.without_extenders(), percentages, on_done))
+    except KeyboardInterrupt:
+        return _MeasuredKinds(sampled_kinds, unknown, interrupted=True)
+    return _MeasuredKinds(sampled_kinds, unknown, interrupted=False)
 
 
 def build_sampling_setting(scheduler: Scheduler, framework: Framework) -> SamplingSetting:

@@ -260,7 +260,7 @@ API_NEEDS_VERSION = Rule(
 def _describe_why_not_served(version: ApiVersion, kind: str, context: LintContext) -> str:
     """Describe why the linted Kubernetes version does not serve an API version of this kind yet.
 
-    Returns "" if it serves the version, or if that is unknown.
+    Returns "" if the API version is served, deprecated or removed, or if it is unknown whether it is served.
     """
     minor = context.gates.minor
     if minor < version.since:

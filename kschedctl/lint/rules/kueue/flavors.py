@@ -65,8 +65,8 @@ KQ_FLAVOR_NO_NODE = Rule(
 def _build_unmatched_labels_problem(subject: Subject, labels: Mapping[str, str], nodes: Sequence[Node]) -> Problem:
     """Build the problem of a ResourceFlavor whose node labels match no node.
 
-    The problem points at the first label that no node has. If nodes have each of the labels, it says that no node has
-    all of them.
+    The problem points at the first label that no node has. If each label is on some node, the problem says that no node
+    has all of the labels.
     """
     for key, value in labels.items():
         existing_values = {node.metadata.labels[key] for node in nodes if key in node.metadata.labels}

@@ -188,7 +188,9 @@ def find_workloads_without_contiguous_room(context: LintContext) -> Iterator[Pro
         is_rejected_in_replay = facts.find_nodes_rejected_by(workload, NodeResourcesFit)
         if not is_rejected_in_replay[eligible].all():
             continue
-        short_resources = [name for name, c in facts.view.resources.items() if requests[c] > free[:, c].max()]
+        short_resources = [
+            name for name, column in facts.view.resources.items() if requests[column] > free[:, column].max()
+        ]
         names = " and ".join("CPU" if name == CPU else name for name in short_resources) or "of everything it requests"
         yield workload.build_problem(("containers",), f"enough {names} is free in total, but not on any single node")
 

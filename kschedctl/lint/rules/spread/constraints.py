@@ -167,8 +167,9 @@ TS_SELECTOR_INVALID = Rule(
 
 
 def find_wrong_topology_keys(workload: Workload) -> Iterator[Problem]:
-    """Find topologyKeys of affinity terms and spread constraints that are often mistaken for node labels, and suggest
-    the right label.
+    """Find topologyKeys that are often mistaken for node labels, in affinity terms and spread constraints.
+
+    The problem suggests the right label.
     """
     keys: dict[Path, str] = {path: term.topology_key for path, term in iter_pod_affinity_terms(workload)}
     for i, constraint in enumerate(workload.spec.topology_spread_constraints):

@@ -79,8 +79,9 @@ class DomainSearch:
         return indexes[np.lexsort(keys)]
 
     def sort_domains_for_leader(self, level: int, domains: Sequence[int]) -> list[int]:
-        """Sort domains with room for a leader first, then as ``sort_domains`` does, but by what fits beside a
-        leader.
+        """Sort domains by the leaders that fit, the most first.
+
+        Domains with room for equally many leaders are sorted as by ``sort_domains``, but by what fits beside a leader.
         """
         order: list[int] = self._sort_indexes_for_leader(level, np.array(domains, dtype=np.int64)).tolist()
         return order
@@ -160,7 +161,6 @@ class DomainSearch:
         too small.
         """
         room, request = self.capacities.at_level(level), self.request
-        takes_best_fit = not self._least_free_first
         remaining, remaining_leaders = request.slices, request.leaders
 
         # Choose domains for the leaders, in the order in which leaders are placed
@@ -171,11 +171,7 @@ class DomainSearch:
         for position, next_domain in enumerate(leader_order):
             if remaining_leaders <= 0 or room.leaders[next_domain] <= 0:
                 break
-            domain = next_domain
-            if takes_best_fit and room.slices_with_leader[domain] >= remaining:
-                domain = self._choose_best_fitting_domain(
-                    level, leader_order[position:], remaining, remaining_leaders, by_slices=True
-                )
+            domain = self._choose_next_domain(level, leader_order, position, remaining, remaining_leaders)
             chosen.append(domain)
             remaining_leaders -= int(room.leaders[domain])
             remaining -= int(room.slices_with_leader[domain])
@@ -184,19 +180,29 @@ class DomainSearch:
 
         # Choose domains for the remaining slices, in the order without a leader
         worker_order = self.sort_domains(level, leader_order[len(chosen) :])
-        for position, next_domain in enumerate(worker_order):
+        for position in range(len(worker_order)):
             if remaining <= 0:
                 break
-            domain = next_domain
-            if takes_best_fit and room.slices[domain] >= remaining:
-                domain = self._choose_best_fitting_domain(
-                    level, worker_order[position:], remaining, leaders=0, by_slices=True
-                )
+            domain = self._choose_next_domain(level, worker_order, position, remaining, leaders=0)
             chosen.append(domain)
             remaining -= int(room.slices[domain])
         if remaining > 0:
             raise self._build_placement_error(level, request.slices - remaining)
         return chosen
+
+    def _choose_next_domain(self, level: int, order: Sequence[int], position: int, slices: int, leaders: int) -> int:
+        """Return the domain at ``position`` in ``order``, or a better-fitting later one if it holds all ``slices``.
+
+        If there are ``leaders``, only the room beside a leader counts. If the profile prefers the least free domains,
+        the domain at ``position`` is always returned.
+        """
+        next_domain = order[position]
+        capacities = self.capacities.at_level(level)
+        room = capacities.slices_with_leader if leaders else capacities.slices
+        holds_all_slices = room[next_domain] >= slices
+        if self._least_free_first or not holds_all_slices:
+            return next_domain
+        return self._choose_best_fitting_domain(level, order[position:], slices, leaders, by_slices=True)
 
     def _choose_best_fitting_domain(
         self, level: int, domains: Sequence[int] | Indexes, needed: int, leaders: int, *, by_slices: bool

@@ -213,7 +213,8 @@ class PodsOutside:
         # Add their requests. If a sum could exceed int64, Python's unlimited integers are used
         requests_of_template = [requests or {} for requests in self._requests]
         largest = max((abs(amount) for requests in requests_of_template for amount in requests.values()), default=0)
-        dtype = np.int64 if largest * len(leaves) <= INT64_MAX // 2 else np.object_
+        may_exceed_int64 = largest * len(leaves) > INT64_MAX // 2
+        dtype = np.object_ if may_exceed_int64 else np.int64
         used = np.zeros(tree.capacity.shape, dtype)
         for row, resource in enumerate(tree.resources):
             amount_of_template = np.array([requests.get(resource, 0) for requests in requests_of_template], dtype)

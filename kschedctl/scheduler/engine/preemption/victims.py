@@ -366,4 +366,4 @@ def _find_port_holders(cycle: Cycle) -> Bools:
     wanted_ports = cycle.info.host_ports
     if not wanted_ports:
         return np.zeros(len(cycle.view.pods.infos), np.bool_)
-    return cycle.view.pods.mask_with_host_port(lambda port: any(port.conflicts(wanted) for wanted in wanted_ports))
+    return cycle.view.pods.mask_with_host_port(lambda port: any(port.conflicts_with(wanted) for wanted in wanted_ports))

@@ -108,6 +108,11 @@ class ClaimIndex:
         copied._numbers_by_state = dict(self._numbers_by_state)
         return copied
 
+    def _get_use_of_pool_with(self, device: DeviceId) -> PoolUse:
+        """Return the record of the claims that hold devices of the device's pool."""
+        driver, pool_name, _ = device
+        return self.get_pool_use((driver, pool_name))
+
     def get_pool_use(self, pool: PoolId) -> PoolUse:
         """Return the record of the claims that hold the pool's devices. An empty record is added if there is none."""
         pool_use = self._pools.get(pool)
@@ -128,15 +133,11 @@ class ClaimIndex:
         changed: dict[DeviceId, PoolUse] = {}
         if old_claim is not None:
             for held in list_held_devices(old_claim, shares=self.shares):
-                driver, pool, _ = held.device
-                use = self.get_pool_use((driver, pool))
-                changed[held.device] = use
+                use = changed[held.device] = self._get_use_of_pool_with(held.device)
                 other_holders = [holder for holder in use.holders[held.device] if holder[0] != name]
                 use.holders[held.device] = tuple(other_holders)
         for held in list_held_devices(claim, shares=self.shares):
-            driver, pool, _ = held.device
-            use = self.get_pool_use((driver, pool))
-            changed[held.device] = use
+            use = changed[held.device] = self._get_use_of_pool_with(held.device)
             use.holders[held.device] = (*use.holders.get(held.device, ()), (name, held))
 
         for device, use in changed.items():

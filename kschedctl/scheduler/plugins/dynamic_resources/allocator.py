@@ -412,8 +412,8 @@ class Search:
         """Try the devices of `self.places` from index `start` on as the request's next device.
 
         Return True once a device leads to a complete allocation, and False if none does. A device that is equal to a
-        failed device is not tried. Raises AllocationError if an invalid pool would have to provide a device or, in some
-        versions, if the search merely comes to such a pool.
+        failed device is not tried. Raises AllocationError for the first device of an invalid pool that the request
+        could get. Some versions raise it for the first device of an invalid pool in any case.
         """
         if num_allocated == 0 and self._has_too_few_devices(position):
             return False

@@ -181,7 +181,7 @@ def _check_representable(requested: Quantity, unit: int) -> None:
 
 def _count_units(amount: Quantity, unit: int) -> int:
     """Return the amount as a number of thousandths if `unit` is MILLI, else as a whole number. Rounds up."""
-    return amount.milli_value() if unit else amount.value()
+    return amount.milli_value() if unit == MILLI else amount.value()
 
 
 def _convert_to_thousandths(amount: Quantity) -> int | None:

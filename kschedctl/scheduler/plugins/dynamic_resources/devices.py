@@ -370,7 +370,7 @@ class Devices:
 def _check_capacities(device: Device) -> None:
     """Raise QuantityError if a capacity is not a quantity or has a validRange.step that is not positive."""
     for name, capacity in device.capacity.items():
-        parse_quantity(str(capacity.value))
+        parse_quantity(str(capacity.value))  # raises if it is no quantity
         valid_range = capacity.request_policy.valid_range if capacity.request_policy else None
         if valid_range and valid_range.step is not None and parse_quantity(str(valid_range.step)).value() <= 0:
             raise QuantityError(f"device {device.name}, capacity {name}: validRange.step must be greater than zero")

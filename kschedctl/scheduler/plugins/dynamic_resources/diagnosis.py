@@ -38,7 +38,7 @@ def diagnose_node(inventory: Inventory, row: int, claims: Sequence[ClaimRequests
             else:
                 unfilled.extend(fit.devices for fit in fits)
 
-    unusable_pools = tuple(_describe_unusable_pool(pool) for pool in search.pools if not pool.usable)
+    unusable_pools = tuple(_build_pool_trouble(pool) for pool in search.pools if not pool.usable)
     if unfilled:
         return DevicesUnfit(tuple(unfilled), pools=unusable_pools)
     constraints = tuple(_format_constraint(constraint) for claim in claims for constraint in claim.constraints)
@@ -180,6 +180,6 @@ def _format_constraint(constraint: DeviceConstraint) -> str:
     return f"distinctAttribute {constraint.distinct_attribute}"
 
 
-def _describe_unusable_pool(pool: Pool) -> PoolTrouble:
+def _build_pool_trouble(pool: Pool) -> PoolTrouble:
     """Build the fact that a pool is incomplete, or that it is invalid and why."""
     return PoolTrouble(pool.label, "" if pool.incomplete else str(pool.invalid))

@@ -188,7 +188,7 @@ class Evaluation:
 
     @cached_property
     def has_alternatives(self) -> bool:
-        """True if some request of the pod's claims has a prioritised list of alternatives."""
+        """True if some request of the pod's claims has a prioritized list of alternatives."""
         return any(request.exactly is None for claim in self.claims.all for request in claim.spec.devices.requests)
 
     def _score_node(self, row: int) -> int:
@@ -208,8 +208,8 @@ class Evaluation:
     def explain_rejection(self, row: int) -> Fact:
         """Return the fact that explains why the node is rejected.
 
-        The fact is about an allocated claim that cannot be used on the node, or about an extended resource that the
-        node does not offer. Otherwise, it is an error of the search or a diagnosis of the devices.
+        The fact names the allocated claims that cannot be used on the node, or an extended resource that the node does
+        not offer. Otherwise, the fact is an error of the search or a diagnosis of the devices.
         """
         outcome = self.outcomes[row]
         if outcome.reason == NOT_AVAILABLE:

@@ -68,8 +68,8 @@ def events_to_register(gates: FeatureGates, features: Features) -> Iterator[Clus
 def is_schedulable_after_claim_change(info: PodInfo, change: ChangedObject, view: Fork, features: Features) -> bool:
     """Return whether a created or changed claim can make the pod schedulable.
 
-    This is the case if any claim loses its allocation, because its devices become free, or if one of the pod's own
-    claims is new or has a new status. Return False while one of the pod's claims is missing or unusable.
+    This is the case if any claim loses its allocation, which frees its devices. It is also the case if one of the pod's
+    own claims is new or has a new status. Return False while one of the pod's claims is missing or unusable.
     """
     old, new = change.old, change.new
     try:
@@ -104,7 +104,7 @@ def is_schedulable_after_pod_change(info: PodInfo, change: ChangedObject, view: 
 def _are_claims_usable(info: PodInfo, view: Fork, features: Features) -> bool:
     """Return whether all claims of the pod exist and can be used."""
     try:
-        _list_claims(info, view, features)
+        _list_claims(info, view, features)  # raises if a claim is missing or unusable
     except ClaimError:
         return False
     return True

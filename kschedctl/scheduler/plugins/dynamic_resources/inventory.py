@@ -189,9 +189,9 @@ class Inventory:
         return key
 
     def find_available_nodes(self, name: str | None, everywhere: bool | None, selector: NodeSelector | None) -> Bools:
-        """Return the mask (N,) of the nodes on which a slice or device is available. Raises AllocationError.
+        """Return the mask (N,) of the nodes on which a slice or device is available.
 
-        See `VisibleDevices.find_available_nodes` for the arguments.
+        Arguments and errors are those of `VisibleDevices.find_available_nodes`.
         """
         return self.visible.find_available_nodes(name, everywhere, selector)
 
@@ -200,7 +200,10 @@ class Inventory:
         return self.visible.is_on_node(device, row)
 
     def matches_selector(self, expression: Expression, device: PooledDevice, shares: bool = True) -> bool:
-        """Return whether the selector matches the device. See `Devices.matches_selector`. Raises AllocationError."""
+        """Return whether the selector matches the device.
+
+        Arguments and errors are those of `Devices.matches_selector`.
+        """
         return self.devices.matches_selector(expression, device, shares)
 
 

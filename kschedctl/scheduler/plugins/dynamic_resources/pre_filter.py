@@ -75,14 +75,14 @@ def prepare_evaluation(
     if features.workload_claims:
         find_pod_group(info.pod, inventory)  # raises if the group is missing
 
-    # Check the classes and compute the extended resources once for pods and claims with equal specs.
+    # The numbers of the claims' specs, or None for allocated claims
     spec_numbers = tuple(
         [None if claim.status.allocation else inventory.get_claim_spec_id(claim) for claim in pod_claims]
     )
     compute_demand = partial(_check_classes_and_compute_demand, info, pod_claims, inventory)
     if info.alike is None:
         extended_demand = compute_demand()
-    else:
+    else:  # pods with equal specs, whose claims have equal specs, share the result
         extended_demand = inventory.facts.get_or_make((info.alike, spec_numbers), compute_demand)
     if not pod_claims and not extended_demand.resources:
         return None
@@ -241,9 +241,8 @@ def find_pod_group(pod: Pod, inventory: Inventory) -> PodGroup | None:
 def can_unreserve_claims(pod: Pod, inventory: Inventory, view: Fork) -> bool:
     """Return whether upstream would unreserve claims of the pod's group.
 
-    This is the case if no pod of the group has a node, and if some allocated claim of the group is reserved for the pod
-    or the group. Raises ClaimError if the group does not exist, and PluginError if a claim of the group is missing or
-    unsupported.
+    No pod of the group may have a node, and an allocated claim of the group must be reserved for the pod or the group.
+    Raises ClaimError if the group does not exist, and PluginError if a claim of the group is missing or unsupported.
     """
     group = find_pod_group(pod, inventory)
     if group is None:

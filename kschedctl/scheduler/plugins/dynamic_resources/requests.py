@@ -1,6 +1,6 @@
 """Claims in the form that the allocator uses: requests read from specs, and allocation results for their status.
 
-Exact requests and prioritised alternatives have one form, with API defaults. Upstream:
+Exact requests and prioritized alternatives have one form, with API defaults. Upstream:
 staging/src/k8s.io/api/resource/v1/types.go, pkg/apis/resource/v1/defaults.go, and Allocate and createNodeSelector in
 structured/internal/incubating/allocator_incubating.go (v1.36).
 """
@@ -101,7 +101,7 @@ class Expression:
 
 @dataclass(frozen=True)
 class Request:
-    """An exact request, or an alternative of a prioritised list."""
+    """An exact request, or an alternative of a prioritized list."""
 
     name: str
     parent: str

@@ -65,10 +65,9 @@ class StepLimit:
     def can_skip_search(self, devices: int, *, all_tried: bool) -> bool:
         """Return whether to skip a search that is known to fail, since it needs more than `devices` devices.
 
-        Upstream tries sequences of devices until it has tried all of them, finds a reason to stop, or runs out of
-        steps. If ``all_tried`` is true, upstream has no reason to stop early, so all sequences are added to the count
-        of steps, and the result is True. Otherwise, the result says whether all sequences are within the limit of
-        steps. Raises SearchTimeoutError if ``all_tried`` is true and there are too many sequences.
+        If upstream tries all sequences of devices (`all_tried`), all of them are added to the count of steps, and the
+        result is True. Otherwise, upstream may stop early, and the result says whether all sequences are within the
+        limit of steps. Raises SearchTimeoutError if `all_tried` is true and there are too many sequences.
         """
         steps = self._count_device_sequences(devices)
         if all_tried:

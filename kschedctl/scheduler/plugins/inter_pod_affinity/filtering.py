@@ -303,8 +303,8 @@ def _build_affinity_fact_finder(state: FilterState, view: Fork) -> Callable[[int
 def _build_missing_pod_fact(term: AffinityTerm, domain: str, view: Fork) -> NoPodToJoin:
     """Build the fact that the term selects no pod in the domain.
 
-    If the term selects no pod in any domain, the fact also has the term's namespaces, and the other namespaces in which
-    running pods match the term's labels. Both are left out if the term selects all namespaces.
+    If the term selects no pod in any domain, the fact also lists the term's namespaces, and other namespaces with
+    running pods that match the term's labels. It lists no namespaces if the term selects all of them.
     """
     if term.selector.matches_nothing:
         return NoPodToJoin(selector=None, key=term.topology_key, domain=domain)

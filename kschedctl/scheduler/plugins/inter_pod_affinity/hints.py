@@ -56,7 +56,8 @@ def is_schedulable_after_pod_change(
     """
     matches_anti_affinity = does_any_term_match if one_term_suffices else do_all_terms_match
     old, new = change.old, change.new
-    if checks_both_ways and old is not None and new is not None and is_same_pod(new, info.pod):
+    is_update = old is not None and new is not None
+    if checks_both_ways and is_update and is_same_pod(new, info.pod):
         return True
     for pod in (old, new):
         if pod is not None and not frees_room(pod, counts_nominated=checks_both_ways):  # a pod without a node

@@ -85,12 +85,11 @@ class TopologyCounts(msgspec.Struct, frozen=True):
     ) -> TopologyCounts:
         """Return the counts without the pods that upstream overlooks during the cycle of a pod group.
 
-        Upstream counts only pods on listed nodes, which had pods with affinity terms when the cycle began. It does not
-        update the list during the cycle, so group members assumed on other nodes are not counted. Outside of such a
-        cycle, the counts are returned unchanged.
+        In such a cycle, upstream counts only pods on nodes that had pods with affinity terms when the cycle began.
+        Outside of such a cycle, the counts are returned unchanged. `find_infos_with_terms` returns a mask (T,) of the
+        pod infos with affinity terms.
 
-        `find_infos_with_terms` returns a mask (T,) of the pod infos whose pods put their node on the list. Upstream:
-        AssumePod in pkg/scheduler/backend/cache/snapshot.go (v1.36).
+        Upstream: AssumePod in pkg/scheduler/backend/cache/snapshot.go (v1.36).
         """
         if view.group_since is None or not self.counts:
             return self

@@ -86,8 +86,8 @@ class NodeResourcesBalancedAllocationArgs(PluginArgs, frozen=True):
 class NodeResourcesBalancedAllocation(OwnRowPlugin[None, DemandedAmounts]):
     """Plugin that prefers nodes where the pod makes the utilization of the resources more even.
 
-    The scores are near 50 if the pod makes the balance worse, 75 if it does not change it, and near 100 if it improves
-    it.
+    A node scores near 50 if the pod makes its balance worse, 75 if the balance stays the same, and near 100 if it
+    improves.
 
     Upstream: pkg/scheduler/framework/plugins/noderesources/balanced_allocation.go (v1.36).
     """

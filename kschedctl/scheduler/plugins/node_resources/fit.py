@@ -533,9 +533,9 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
         return view.memo(key, lambda: list_pod_amounts(info, resources, options, nonzero=True), info)
 
     def limits_resource(self, name: str, view: NodeView) -> bool:
-        """Return whether nodes need to have enough of the resource.
+        """Return whether the plugin rejects nodes that have too little of the resource.
 
-        That is not so if the profile ignores the resource, or if devices may back it.
+        Such nodes are not rejected if the profile ignores the resource, or if devices may back it.
         """
         return not self._is_resource_ignored(name) and not DeviceBackedResources(view, self.features).is_backed(name)
 

@@ -108,8 +108,8 @@ def _does_node_offer_more(
 ) -> bool:
     """Return whether the node now offers more pods or more of a requested resource than before.
 
-    A requested resource in `backed`, which a DeviceClass backs, counts as more if the node does not list it, since its
-    devices may have changed.
+    A resource that the node does not list counts as more if a DeviceClass backs it (`backed`), since the node's devices
+    may have changed.
     """
     if new.get(names.PODS, 0) > old.get(names.PODS, 0):
         return True

@@ -189,8 +189,8 @@ def count_pods_per_domain(
 ) -> DomainCounts:
     """Count the pods that match `constraint`, in each of its domains.
 
-    Only pods on certain nodes are counted: the constraint's policies must include the node, and the node must have the
-    topology keys of all the pod's `constraints`.
+    A pod counts if the constraint's policies include its node, and if the node has the topology keys of all
+    `constraints`.
     """
     column = view.nodes.label(constraint.topology_key)
     counting = _build_domain_counting(constraint, constraints, settings, info, view)

@@ -392,14 +392,13 @@ def is_schedulable_after_pod_change(
 ) -> bool:
     """Return whether a pod change may make the waiting pod schedulable.
 
-    This is the case if the changed pod starts or stops matching a constraint, or if the waiting pod's tolerations
-    change. Tolerations matter only if a constraint excludes nodes with untolerated taints. Only pods of the same
-    namespace that have a node count. `counts_nominated` says whether nominated pods count as well, and `counts_itself`
-    whether the waiting pod itself does.
+    The changed pod must start or stop matching a constraint, or the waiting pod's tolerations must change while a
+    constraint excludes nodes with untolerated taints. Only pods of the same namespace that have a node count. With
+    `counts_nominated`, nominated pods count as well, and with `counts_itself`, the waiting pod itself.
     """
     old, new = change.old, change.new
     for pod in (old, new):
-        if pod is not None and not _counts_for_pod(
+        if pod is not None and not _counts_towards_constraints(
             pod, info.pod, counts_nominated=counts_nominated, counts_itself=counts_itself
         ):
             return False
@@ -440,12 +439,13 @@ def _has_all_topology_keys(labels: Mapping[str, str], constraints: Sequence[Spre
     return all(constraint.topology_key in labels for constraint in constraints)
 
 
-def _counts_for_pod(pod: Pod, waiting: Pod, *, counts_nominated: bool, counts_itself: bool) -> bool:
-    """Return whether the changed pod counts for the constraints of the waiting pod.
+def _counts_towards_constraints(pod: Pod, waiting_pod: Pod, *, counts_nominated: bool, counts_itself: bool) -> bool:
+    """Return whether a changed pod counts for the constraints of the waiting pod.
 
-    The changed pod counts if it has a node and is in the same namespace. With `counts_nominated`, a nominated node is
-    enough. With `counts_itself`, the waiting pod itself counts as well.
+    It counts if it is in the same namespace and has a node or, with `counts_nominated`, a nominated node. With
+    `counts_itself`, the waiting pod itself counts as well.
     """
-    if counts_itself and is_same_pod(pod, waiting):
+    if counts_itself and is_same_pod(pod, waiting_pod):
         return True
-    return frees_room(pod, counts_nominated=counts_nominated) and pod.metadata.namespace == waiting.metadata.namespace
+    has_same_namespace = pod.metadata.namespace == waiting_pod.metadata.namespace
+    return has_same_namespace and frees_room(pod, counts_nominated=counts_nominated)

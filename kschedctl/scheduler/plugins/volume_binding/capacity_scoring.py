@@ -109,8 +109,8 @@ def _sum_bound_resources(pod_volumes: PodVolumes, rows: Rows) -> ClassResources:
 def _sum_provisioned_resources(volumes: PodVolumes, rows: Rows) -> ClassResources:
     """Sum the sizes of the claims that would be provisioned, by class on each of the nodes in `rows`.
 
-    The capacity of a class is not a sum: it is the free capacity of the pool for the last claim of the class, as in
-    upstream. Claims without a known pool are left out.
+    As in upstream, the capacity of a class is not summed up. It is the free capacity of the pool for the last claim of
+    the class. Claims without a known pool are left out.
     """
     columns_by_class: dict[str, int] = {}
     for provision in volumes.provisions:

@@ -130,7 +130,7 @@ class Listers:
     def __init__(self, objects: ClusterObjects, nodes: NodeColumns, migrates_portworx: bool = True) -> None:
         self.objects, self.nodes, self.migrates_portworx = objects, nodes, migrates_portworx
         self.attachments: tuple[VolumeAttachment, ...] = objects.of("VolumeAttachment")
-        self.classes: dict[str, StorageClass] = objects.index("storage classes", _index_classes, "StorageClass")
+        self.classes: dict[str, StorageClass] = objects.index("storage classes", _index_storage_classes, "StorageClass")
         self.drivers: dict[str, CSIDriver] = objects.index("CSI drivers", _index_by_name, "CSIDriver")
         self.topology = objects.index(VolumeReachability, lambda: VolumeReachability(nodes), of=(nodes,))
         self._volumes_of_class: dict[str, ClassVolumes] | None = None
@@ -260,7 +260,7 @@ def _group_volumes_by_class(volumes: Iterable[PersistentVolume]) -> dict[str, Cl
     return {name: ClassVolumes.from_volumes(volumes) for name, volumes in by_class.items()}
 
 
-def _index_classes(classes: Iterable[StorageClass]) -> dict[str, StorageClass]:
+def _index_storage_classes(classes: Iterable[StorageClass]) -> dict[str, StorageClass]:
     """Return the storage classes by name, with their binding modes defaulted."""
     return {class_.metadata.name: _with_default_binding_mode(class_) for class_ in classes}
 
