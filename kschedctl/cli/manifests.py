@@ -435,7 +435,7 @@ def decode_manifest(manifest: Manifest) -> Struct:
 def _iter_template_resources(workload: Struct) -> Iterator[tuple[str, Resources]]:
     """Yield the path and the amounts of all requests, limits and overhead in a workload's templates.
 
-    These are its pod template, if it has one, and the claim templates of a StatefulSet.
+    The templates are the pod template, if the workload has one, and the claim templates of a StatefulSet.
     """
     template = find_template(workload)
     if template is not None:

@@ -107,7 +107,7 @@ MOST_ALIKE = 10
 def find_pod(cluster: Cluster, name: str, namespace: str | None) -> Pod:
     """Find the pod with this name, in any namespace if ``namespace`` is None.
 
-    Raises UsageError unless there is exactly one.
+    Raises UsageError unless there is exactly one such pod.
     """
     pods = [pod for pod in cluster.pods.find_named(name) if namespace in (None, pod.metadata.namespace)]
     if len(pods) == 1:

@@ -382,8 +382,8 @@ def _iter_brief_parts(
 ) -> Iterator[BriefText]:
     """Yield the parts of the brief form from top to bottom.
 
-    These are the verdict, causes, doubts, warnings, the first fix with its commands, entries of the summary's list, and
-    a line on how to see more.
+    The parts are the verdict, causes, doubts, warnings, the first fix with its commands, entries of the summary's list,
+    and a line on how to see more.
 
     - `answer`: the headline without the subject and verdict, or "" if the headline does not begin with them.
     - `entries`: all entries of the summary's list.

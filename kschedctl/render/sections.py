@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
 
+from kschedctl.api.copying import replace
 from kschedctl.render.page import (
     Bullets,
     Cell,
@@ -54,10 +55,12 @@ from kschedctl.reports.placements import (
 )
 from kschedctl.reports.plugin_answers import SearchedNodes, SearchStart
 from kschedctl.reports.unknown import VERDICT, UnknownKind, advise_reading, describe_unread_kinds
-from kschedctl.text.counts import agreeing, counted, first_few, first_of, format_percentage, join_words
+from kschedctl.text.counts import agreeing, counted, first_few, first_of, format_percentage, join_first_few, join_words
 from kschedctl.text.printable import describe_misfit, rewrite_fit_error
 
 TIES_SHOWN = 3
+WORKLOADS_PER_REASON = 5
+"""Up to this many workloads that stay without a node for the same reason have rows of their own."""
 WIDE_WIDTH = 140
 """From this width on reasons have a column of their own."""
 
@@ -201,11 +204,38 @@ def build_pods_section(title: str, pods: Sequence[str], style: Style) -> Page:
 
 
 def build_unplaced_section(groups: Sequence[UnplacedPods], style: Style, title: str = "Not scheduled") -> Page:
-    """Build the table of pods without a node, with kube-scheduler's reasons."""
+    """Build the table of pods without a node, with kube-scheduler's reasons.
+
+    Unless the style is wide, a reason that many workloads share is one row.
+    """
+    if not style.wide:
+        groups = _merge_workloads_by_reason(groups)
     columns = [Column("pods", right=True), Column("workload, reason")]
     if style.width >= WIDE_WIDTH:
         columns = [Column("pods", right=True), Column("workload", keep=True), Column("verdict"), Column("reason")]
     return build_table(groups, columns, partial(_build_unplaced_row, style=style), style, title=title)
+
+
+def _merge_workloads_by_reason(groups: Sequence[UnplacedPods]) -> list[UnplacedPods]:
+    """Merge the pods of more than WORKLOADS_PER_REASON workloads that stay without a node for the same reason.
+
+    Merged groups take the place of their first group, and name their first workloads.
+    """
+    groups_by_reason: dict[tuple[str, str, str], list[UnplacedPods]] = {}
+    for group in groups:
+        groups_by_reason.setdefault((group.verdict, group.message, group.cause), []).append(group)
+
+    rows = []
+    for same_reason in groups_by_reason.values():
+        workloads = [group.workload for group in same_reason]
+        if len(workloads) <= WORKLOADS_PER_REASON or not all(workloads):
+            rows += same_reason
+            continue
+        pods = tuple(pod for group in same_reason for pod in group.pods)
+        evicted_from = {pod: node for group in same_reason for pod, node in group.evicted_from.items()}
+        title = f"{counted(len(workloads), 'workload')}: {join_first_few(workloads)}"
+        rows.append(replace(same_reason[0], workload=title, pods=pods, evicted_from=evicted_from))
+    return rows
 
 
 def _build_unplaced_row(group: UnplacedPods, style: Style) -> Row:

@@ -202,8 +202,8 @@ def _lingers(pod: Pod) -> bool:
 def _find_nodes_without_evictions(shared: SharedCluster, is_lost_node: Bools) -> Bools:
     """Return a mask (N,) of the lost nodes whose pods kube-controller-manager does not delete.
 
-    If all zones are down, these are all lost nodes. Otherwise, they are the lost nodes of small zones in which most
-    nodes and more than two are down, but not all. Upstream: ComputeZoneState and handleDisruption in
+    If all zones are down, the mask has all lost nodes. Otherwise, the mask has the lost nodes of small zones in which
+    most nodes and more than two are down, but not all. Upstream: ComputeZoneState and handleDisruption in
     pkg/controller/nodelifecycle/node_lifecycle_controller.go (v1.36).
     """
     zone_of_node = shared.get_cached(_code_zones)
@@ -419,7 +419,7 @@ def _is_rejected_for_volumes(simulation: Simulation, position: Position) -> bool
     a gang, for a pod that no profile serves, and if a plugin fails.
     """
     framework = simulation.find_framework(position)
-    info = simulation.arriving(position)
+    info = simulation.build_arriving_info(position)
     is_gang_member = simulation.gangs.find_group_key(position) is not None
     if framework is None or is_gang_member or info.spec.resource_claims:
         return False

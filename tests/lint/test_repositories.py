@@ -233,6 +233,34 @@ def test_spread_may_be_added_with_the_replicas_by_an_overlay(lint: Lint) -> None
     assert len(lint(files, "--select", "ts-missing")[1]["findings"]) == 1
 
 
+SPREADING_PATCH = (
+    "kind: Deployment\nmetadata: {name: web}\nspec: {template: {spec: {affinity: {podAntiAffinity: "
+    "{requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: kubernetes.io/hostname}]}}}}}\n"
+)
+REPLICAS_PATCH = "kind: Deployment\nmetadata: {name: web}\nspec: {replicas: 3}\n"
+TWO_PATCHES = {
+    "in one kustomization": {
+        "base/kustomization.yaml": "resources: [web.yaml]\n",
+        "prod/kustomization.yaml": "resources: [../base]\npatches: [{path: spread.yaml}, {path: more.yaml}]\n",
+        "prod/spread.yaml": SPREADING_PATCH,
+        "prod/more.yaml": REPLICAS_PATCH,
+    },
+    "in two kustomizations": {
+        "base/kustomization.yaml": "resources: [web.yaml]\n",
+        "middle/kustomization.yaml": "resources: [../base]\npatches: [{path: spread.yaml}]\n",
+        "middle/spread.yaml": SPREADING_PATCH,
+        "prod/kustomization.yaml": "resources: [../middle]\npatches: [{path: more.yaml}]\n",
+        "prod/more.yaml": REPLICAS_PATCH,
+    },
+}
+
+
+@pytest.mark.parametrize("where", TWO_PATCHES)
+def test_patches_of_one_object_add_up(lint: Lint, where: str) -> None:
+    files = TWO_PATCHES[where] | {"base/web.yaml": WEB}
+    assert lint(files, "--select", "ts-missing")[1]["findings"] == []
+
+
 def test_unscaled_workload_keeps_its_replicas(lint: Lint) -> None:
     files = {"base/kustomization.yaml": "resources: [web.yaml, pdb.yaml]\n", "base/web.yaml": WEB}
     files |= {"base/pdb.yaml": ALL_OF_ONE, "lab/kustomization.yaml": "replicas: [{name: web, count: 3}]\n"}

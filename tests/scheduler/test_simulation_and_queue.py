@@ -254,7 +254,7 @@ def test_cyclic_preemption_within_a_gang_ends() -> None:
     records = list(run.replay_closed_loop())
     failures = Counter(failed.message for record in records for failed in record.failed.values())
     assert failures[PREEMPTION_LOOP.message] == 4
-    popped = Counter(run.info(record.popped).pod.metadata.name for record in records if record.victims)
+    popped = Counter(run.build_info(record.popped).pod.metadata.name for record in records if record.victims)
     assert popped["g1-0"] == 3 + MAX_ROUNDS
 
 

@@ -70,22 +70,22 @@ def compute_shorter_cost(left: Value, right: Value) -> int:
 
 
 def compute_equality_cost(left: Value, right: Value) -> int:
-    """Return the cost of ``==``."""
+    """Return the cost of ``==``: 1 for an opaque value, otherwise the cost of traversing the shorter value."""
     return 1 if isinstance(left, Opaque) else compute_shorter_cost(left, right)
 
 
 def _compute_ordering_cost(left: Value, right: Value) -> int:
-    """Return the cost of an order comparison."""
+    """Return the cost of a comparison by order: the cost of traversing the shorter text, or 1 for other values."""
     return compute_shorter_cost(left, right) if isinstance(left, str | bytes) else 1
 
 
 def _compute_addition_cost(left: Value, right: Value) -> int:
-    """Return the cost of ``+``."""
+    """Return the cost of ``+``: the cost of traversing two texts, or 1 for other values."""
     return ceil((get_cost_size(left) + get_cost_size(right)) * _TRAVERSAL) if isinstance(left, str | bytes) else 1
 
 
 def _compute_membership_cost(value: Value, container: Value) -> int:
-    """Return the cost of ``in``."""
+    """Return the cost of ``in``: the length of a list, or 1 for a map."""
     return get_cost_size(container) if isinstance(container, list) else 1
 
 

@@ -140,9 +140,9 @@ def matches(text: str, pattern: str) -> bool:
     return next(_iter_match_spans(text, pattern), None) is not None
 
 
-def find_first(text: str, pattern: str) -> str:
+def find_first_match(text: str, pattern: str) -> str:
     """Return the first match, or "". Raises CelError for an invalid pattern."""
-    return next(iter(find_all_matches(text, pattern, 1)), "")
+    return next(iter(find_all_matches(text, pattern, limit=1)), "")
 
 
 def find_all_matches(text: str, pattern: str, limit: int = -1) -> list[str]:
@@ -165,7 +165,7 @@ def find_all_matches(text: str, pattern: str, limit: int = -1) -> list[str]:
 FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     "matches(string, string) bool": matches,
     "{string}.matches(string) bool": matches,
-    "{string}.find(string) string": find_first,
+    "{string}.find(string) string": find_first_match,
     "{string}.findAll(string) list(string)": find_all_matches,
     "{string}.findAll(string, int) list(string)": find_all_matches,
 }

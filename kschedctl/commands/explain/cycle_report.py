@@ -65,7 +65,7 @@ from kschedctl.scheduler.framework import (
     ReservePlugin,
     Status,
     UpstreamFault,
-    has_upstream_fault,
+    can_report_upstream_fault,
     offers,
 )
 from kschedctl.scheduler.framework.dependencies import Unknown
@@ -563,7 +563,7 @@ def iter_upstream_bug_descriptions(cycle: Cycle, framework: Framework) -> Iterat
     says how.
     """
     for plugin in framework.plugins.values():
-        fault = plugin.find_upstream_fault(cycle) if has_upstream_fault(plugin) else None
+        fault = plugin.find_upstream_fault(cycle) if can_report_upstream_fault(plugin) else None
         if fault is None:
             continue
         if fault.plugin_without_fault is None:

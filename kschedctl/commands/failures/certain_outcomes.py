@@ -109,7 +109,7 @@ def _is_rejected_for_good(prover: FitProver, simulation: Simulation, position: P
         return False
     plugins = kind.framework.plugins_at("preFilter")
     try:
-        pre_filter = run_pre_filter(plugins, simulation.arriving(position), simulation.view)
+        pre_filter = run_pre_filter(plugins, simulation.build_arriving_info(position), simulation.view)
     except PluginError:
         return False
     if pre_filter.status.code is not Code.UNRESOLVABLE:  # preemption might help then

@@ -190,7 +190,7 @@ class SetsOnNodes:
             self.view.node[leaving], self.view.pods.info[leaving], np.full(len(leaving), -1, np.int64)
         )
         try:
-            rejected = self.filtering.find_rejected_regardless_of_pods(self.cycle.filter.verdicts)
+            rejected = self.filtering.find_nodes_rejected_regardless_of_pods(self.cycle.filter.verdicts)
             rejected |= self.filtering.find_rejected_rows(OwnRows(self.view, self.view.nodes.rows), delta)
         except PluginError:
             return True

@@ -70,7 +70,7 @@ class PossibleNodes:
         try:
             pre_filter = run_pre_filter(framework.plugins_at("preFilter"), info, view)
             filtering = Filtering.from_framework(framework, pre_filter, info, view)
-            return ~filtering.find_rejected_regardless_of_pods({DynamicResources.name: accepts_all_nodes})
+            return ~filtering.find_nodes_rejected_regardless_of_pods({DynamicResources.name: accepts_all_nodes})
         except PluginError:
             return all_nodes
 

@@ -112,7 +112,7 @@ class WaitingPodsOfPlan:
             filtering = replace(filtering, plugins=lasting_filters)
             if not filtering.can_evictions_only_help():
                 return None
-            regardless_of_pods = filtering.find_rejected_regardless_of_pods({})
+            regardless_of_pods = filtering.find_nodes_rejected_regardless_of_pods({})
             before_plan = regardless_of_pods | filtering.find_rejected_rows(OwnRows(view, view.nodes.rows), NO_CHANGE)
             if not names_of_reserving:
                 before_plan |= _find_rejected_despite_more_pods(filtering, info)

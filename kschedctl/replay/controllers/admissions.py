@@ -538,7 +538,7 @@ class Admissions:
     def admit_object(self, create_request: CreateRequest) -> Sequence[str]:
         """Admit an object other than a pod and charge it to its quotas. Return the denial messages.
 
-        Return () if it is admitted.
+        Return () if the object is admitted.
         """
         outcomes = self._find_admission_outcomes(create_request)
         allowed = next((admission for admission in outcomes if admission.allowed), None)

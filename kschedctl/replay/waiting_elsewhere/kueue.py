@@ -540,7 +540,10 @@ def _iter_resource_shortages(
 def _take_from_first_fitting_flavor(
     requests: Quantities, group: KueueResourceGroup, quotas: dict[FlavorResource, _Quota]
 ) -> bool:
-    """Subtract the requests from the first flavor of the group that has enough for all, and return whether one has."""
+    """Subtract the requests from the first flavor of the group that has enough for all of them.
+
+    Return whether there is such a flavor.
+    """
     for flavor in group.flavors:
         if all(amount <= quotas.get((flavor.name, name), _NO_QUOTA).free for name, amount in requests.items()):
             for name, amount in requests.items():

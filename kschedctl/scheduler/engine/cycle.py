@@ -317,8 +317,8 @@ class Cycle:
     def build_unexamined_status(self) -> Status:
         """Build the status that the diagnosis gives to all nodes that upstream did not examine.
 
-        If PreFilter rejects the pod, it is PreFilter's status. Otherwise, it is UnschedulableAndUnresolvable. Its
-        reason names the plugins that restricted the nodes and the plugin that rejects the nominated node.
+        If PreFilter rejects the pod, this is PreFilter's status. Otherwise, the status is UnschedulableAndUnresolvable,
+        and its reason names the plugins that restricted the nodes and the plugin that rejects the nominated node.
         """
         if self.pre_filter.status.rejected:
             return self.pre_filter.status
@@ -367,7 +367,9 @@ def run_cycle(framework: FrameworkLike, info: PodInfo, view: Fork, sampling: Sam
             considered = _mask_examined_nodes(pre_filter, nominated_row, view)
             nominated_node = _find_feasible_nominated_node(outcome, considered, nominated_row, consultation, view)
             if sampling and nominated_node is None and not pre_filter.status.rejected:
-                terms = SearchTerms.from_profile(framework.profile, framework.release, len(consultation.statuses))
+                terms = SearchTerms.from_profile(
+                    framework.profile, framework.release, extender_statuses=len(consultation.statuses)
+                )
                 search = _search_sample(sampling, terms, pre_filter, outcome, view, nominated_row=nominated_row)
                 considered = search.examined
             feasible = nominated_node or _find_feasible_nodes(outcome, considered, consultation, view)
@@ -433,7 +435,7 @@ class Filtering:
         # (N,), negative for nodes that no plugin rejects
         first_rejecting = find_first_rejecting_plugins(verdicts, nodes)
 
-        # Nominated pods matter only on the nodes for which they are nominated.
+        # Nominated pods matter only on the nodes for which they are nominated, and only to plugins that read pods.
         with_nominated: Verdicts = {}
         by_nominated = np.zeros(nodes, np.bool_)
         nominated = self.view.build_nominated_delta_against(self.info)
@@ -485,7 +487,7 @@ class Filtering:
         """The plugins that read nothing but a node's own row."""
         return [plugin for plugin in self.plugins if self.get_dependency(plugin) is Reads.OWN_ROW]
 
-    def find_rejected_regardless_of_pods(self, known_verdicts: Verdicts) -> Bools:
+    def find_nodes_rejected_regardless_of_pods(self, known_verdicts: Verdicts) -> Bools:
         """Return a mask (N,) of the nodes that plugins reject no matter which pods run there.
 
         Verdicts in `known_verdicts` are reused. Raises PluginError if a plugin fails.

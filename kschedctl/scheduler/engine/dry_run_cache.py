@@ -36,7 +36,7 @@ class BudgetStatuses(NamedTuple):
 class DryRunState:
     """The cached result of a preemption dry run on nodes that are judged by their own pods alone.
 
-    It is valid for a node until pods move there.
+    The result is valid for a node until pods move there.
     """
 
     trail: int

@@ -65,9 +65,17 @@ class SearchTerms(NamedTuple):
 
     @classmethod
     def from_profile(cls, profile: ProfileLike, release: KubeVersion, extender_statuses: int = 0) -> SearchTerms:
-        """Build the search terms of a profile in a version of kube-scheduler."""
+        """Build the search terms of a profile in a version of kube-scheduler.
+
+        `extender_statuses` is the number of nodes that extenders gave a status before.
+        """
         percentage = profile.percentage_of_nodes_to_score
-        return cls(percentage, bool(profile.plugins["score"]), LEFT_OUT_COUNT.at(release), extender_statuses)
+        return cls(
+            percentage,
+            scoring=bool(profile.plugins["score"]),
+            counts_left_out=LEFT_OUT_COUNT.at(release),
+            extender_statuses=extender_statuses,
+        )
 
 
 DEFAULT_TERMS = SearchTerms()
@@ -97,7 +105,8 @@ class SampledFrom(msgspec.Struct, frozen=True):
         If the start index is unknown, seed 0 starts at 0 and other seeds start elsewhere.
         """
         extended = any(extender.filter_verb or extender.prioritize_verb for extender in configuration.extenders)
-        return Sampling(configuration.percentage_of_nodes_to_score, self.find_start_index(nodes, seed), extended)
+        start = self.find_start_index(nodes, seed)
+        return Sampling(configuration.percentage_of_nodes_to_score, start, extended=extended)
 
     def find_start_index(self, nodes: int, seed: int = 0) -> int:
         """Return the index at which the first search among `nodes` nodes begins.
@@ -129,12 +138,12 @@ class Sampling:
         self.percentage, self.start, self.extended = percentage, start, extended
 
     def count_nodes_needed_for_scoring(self, nodes: int, terms: SearchTerms) -> int:
-        """Return after how many feasible nodes the search ends if plugins or extenders score them."""
+        """Return the number of feasible nodes after which the search ends if plugins or extenders score them."""
         percentage = self.percentage if terms.percentage is None else terms.percentage
         return count_nodes_to_find(percentage, nodes)
 
     def count_nodes_needed(self, nodes: int, terms: SearchTerms) -> int:
-        """Return the number of feasible nodes after which the search ends. It is 1 if nothing scores them."""
+        """Return the number of feasible nodes after which the search ends, which is 1 if nothing scores them."""
         return self.count_nodes_needed_for_scoring(nodes, terms) if terms.scoring or self.extended else 1
 
     def search_nodes(

@@ -77,7 +77,7 @@ class EveryStart:
         two_rounds = np.concatenate((self.places, self.places + self.offered))
         examined = two_rounds[first + sample_size] - self.starts
 
-        # Searches that find the same feasible node first have the same sample.
+        # Searches that find the same feasible node first have the same sample. The sums are those of `_columns`.
         ties, lost, hits = self._find_best_per_search(sample_size).sums[:, first % len(self.places)]
         return Searches(sample_size, examined, ties, lost=lost, hits=hits)
 
@@ -134,7 +134,7 @@ class EveryStart:
     def _columns(self) -> npt.NDArray[np.int64]:
         """Three columns with a value per node, (3, F).
 
-        They are 1, the distance of the node's score from the best score, and whether its score is the best.
+        The columns are 1, the distance of the node's score from the best score, and whether its score is the best.
         """
         lacks = self.cycle.scores.total.max() - self.cycle.scores.total
         return np.stack((np.ones_like(lacks), lacks, lacks == 0)).astype(np.int64)

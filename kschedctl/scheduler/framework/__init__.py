@@ -173,7 +173,7 @@ def get_answer_dependency(plugin: Plugin, result: PreFilterResult | PreScoreResu
 def get_peers(plugin: Plugin) -> Peers:
     """Return the other nodes that a plugin's score of a node depends on.
 
-    If the plugin does not declare them, they are all nodes.
+    A plugin that declares no peers may depend on all nodes.
     """
     peers: Peers = getattr(plugin, "peers", Peers.ALL)
     return peers
@@ -243,12 +243,12 @@ class ScorePlugin(Plugin, Protocol[State_contra]):
     def score(self, info: PodInfo, view: Fork, state: State_contra | None, rows: Rows) -> Scores:
         """Return the raw int64 score of each feasible row.
 
-        `state` comes from PreScore, or from PreFilter if the plugin has no PreScore. It is None if the profile disables
-        that extension point. Raises PluginError if a plugin fails.
+        `state` comes from PreScore, or from PreFilter if the plugin has no PreScore. The state is None if the profile
+        disables that extension point. Raises PluginError if a plugin fails.
         """
 
     def normalize(self, state: State_contra | None, scores: Scores) -> Scores:
-        """Return the int64 scores scaled to 0 to 100. They stay unchanged if upstream has no NormalizeScore."""
+        """Return the int64 scores scaled to 0 to 100. The scores stay unchanged if upstream has no NormalizeScore."""
 
 
 @runtime_checkable
@@ -401,7 +401,7 @@ class FaultyPlugin(Plugin, Protocol[Cycle_contra]):
         """Return the bug if it may affect the pod of a finished `Cycle`, otherwise None."""
 
 
-def has_upstream_fault(plugin: object) -> TypeGuard[FaultyPlugin]:
+def can_report_upstream_fault(plugin: object) -> TypeGuard[FaultyPlugin]:
     """Return whether the plugin can report a bug of upstream."""
     return offers(plugin, FaultyPlugin)
 

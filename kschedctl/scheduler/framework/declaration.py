@@ -314,11 +314,12 @@ EXTENSION_POINTS: Mapping[str, ExtensionPoint] = {
 
 def find_extension_points(plugin: object) -> frozenset[str]:
     """Return the extension points whose methods a plugin or plugin class implements."""
-    return frozenset(
-        name
-        for name, point in EXTENSION_POINTS.items()
-        if point.methods and all(callable(getattr(plugin, method, None)) for method in point.methods)
-    )
+    implemented = set()
+    for name, point in EXTENSION_POINTS.items():
+        methods = [getattr(plugin, method, None) for method in point.methods]
+        if methods and all(map(callable, methods)):
+            implemented.add(name)
+    return frozenset(implemented)
 
 
 class PodTrait(NamedTuple):
@@ -397,7 +398,7 @@ def find_irrelevant_kinds(plugins: Iterable[Declaration], specs: Iterable[PodSpe
     reason_by_kind: dict[str, str] = {}
     for plugin in plugin_list:
         trait = plugin.kinds_matter_to
-        if trait in absent_traits:
+        if trait in absent_traits:  # a plugin without a trait matters to every pod
             reason_by_kind.update(dict.fromkeys(plugin.all_kinds, trait.absence_reason))
         else:
             needed_kinds.update(plugin.all_kinds)

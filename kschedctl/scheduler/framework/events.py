@@ -87,7 +87,8 @@ class ClusterEvent(NamedTuple):
         Both must have the same resource, but a registration for pods includes every kind of pods. This event must have
         all actions of `event` or, if `event` is broad, one of them.
         """
-        if self.resource != event.resource and not (self.resource == POD and event.resource in POD_RESOURCES):
+        covers_all_pods = self.resource == POD and event.resource in POD_RESOURCES
+        if self.resource != event.resource and not covers_all_pods:
             return False
         shared_actions = self.action & event.action
         return bool(shared_actions) if event.broad else shared_actions == event.action

@@ -195,8 +195,8 @@ def describe_unmet(
 ) -> str:
     """Describe alternative sets of requirements of which a node meets none, and the labels that the node has instead.
 
-    `others` names further alternatives. `node` is the node as the subject of a clause. `share` describes all nodes that
-    meet none of the alternatives; without it, only the node is described.
+    `others` describes further alternatives. `node` is the node as the subject of a clause. `share` describes all nodes
+    that meet none of the alternatives. Without `share`, only the node is described.
 
     >>> describe_unmet([[Wanted("disk", "In", ("ssd",), "hdd"), Wanted("gpu", "In", ("yes",))]])
     'needs disk=ssd and gpu=yes, but the node has disk=hdd and no label gpu'
@@ -208,20 +208,30 @@ def describe_unmet(
     needs = [" and ".join(requirement.describe_need() for requirement in requirements) for requirements in alternatives]
     if others:
         needs.append(others)
-    either = "either " if len(needs) > 1 else ""
+    text = f"needs {_join_alternatives(needs)}"
+
     unmet = [requirement for requirements in alternatives for requirement in requirements]
     unmet_labels = [requirement for requirement in unmet if not requirement.field]
     # "no label a and b=c" would be ambiguous, so the labels that the node has come first
     unmet_labels.sort(key=lambda requirement: requirement.found is None)
     labels = dict.fromkeys(requirement.describe_label() for requirement in unmet_labels)
-    # A comma separates alternatives that would be ambiguous without it.
-    needs_comma = len(needs) > 2 or any(" or " in need or " and " in need for need in needs)
-    separator = ", or " if needs_comma else " or "
-    text = f"needs {either}{separator.join(needs)}"
     labels_of_node = f"{node} has {' and '.join(labels)}" if labels else ""
     if share:
         return f"{text}, which rules out {share}" + (f" ({labels_of_node})" if labels_of_node else "")
     return f"{text}, but {labels_of_node}" if labels_of_node else text
+
+
+def _join_alternatives(alternatives: Sequence[str]) -> str:
+    """Join alternatives as in "either a or b". A comma separates alternatives that would be ambiguous without it.
+
+    >>> _join_alternatives(["a"]), _join_alternatives(["a", "b"]), _join_alternatives(["a and b", "c"])
+    ('a', 'either a or b', 'either a and b, or c')
+    """
+    if len(alternatives) < 2:
+        return "".join(alternatives)
+    needs_comma = len(alternatives) > 2 or any(" or " in text or " and " in text for text in alternatives)
+    separator = ", or " if needs_comma else " or "
+    return f"either {separator.join(alternatives)}"
 
 
 class TopologyLabelMissing(Fact, frozen=True):

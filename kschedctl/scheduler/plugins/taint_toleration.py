@@ -70,7 +70,7 @@ class UntoleratedTaint(Fact, frozen=True):
     @property
     def is_no_node_initialized(self) -> bool:
         """True if every node still has the taint of uninitialized nodes."""
-        return 0 < self.nodes == self.uninitialized_nodes
+        return self.nodes > 0 and self.uninitialized_nodes == self.nodes
 
     def describe(self) -> str:
         """Describe the taint and, if it marks uninitialized nodes, who should remove it.

@@ -64,7 +64,7 @@ class ExactSearch:
 
     def build_info(self, position: Position) -> PodInfo:
         """Build the PodInfo of the pod in its current state."""
-        info = self.pods.arriving(position)
+        info = self.pods.build_arriving_info(position)
         return PodInfo(self.get_pod(position), info.options, info.number, info.alike)
 
     # -- nodes ---------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from itertools import chain
 
 from kschedctl.api.arrays import Position
 from kschedctl.scheduler.engine.permit import run_permit
-from kschedctl.scheduler.engine.pod_groups.cycle import GroupResult, PodGroupCycle
+from kschedctl.scheduler.engine.pod_groups.cycle import NO_GROUP_NOMINATIONS, GroupResult, PodGroupCycle
 from kschedctl.scheduler.engine.pod_groups.hierarchy import (
     EntityKey,
     GroupTree,
@@ -72,7 +72,7 @@ class QueuedPodGroups:
 
         # Validate the group. Only pods of a valid group are dropped because they terminate.
         release = self._scheduler.gates.release
-        infos = {pod.position: run.info(pod.position) for pod in chain.from_iterable(queued.values())}
+        infos = {pod.position: run.build_info(pod.position) for pod in chain.from_iterable(queued.values())}
         group_object = tree.group if tree else find_pod_group(run.view, key)
         error = find_validation_error(group_object, infos, run.view, release)
         if not error:
@@ -113,7 +113,7 @@ def _drop_terminating_pods(run: QueueReplay, pods: Iterable[QueuedPod]) -> list[
     """Take terminating pods off the queue, and return the other pods."""
     remaining = []
     for pod in pods:
-        if run.info(pod.position).terminating:
+        if run.build_info(pod.position).terminating:
             run.queue.done(pod.position)
         else:
             remaining.append(pod)
@@ -135,7 +135,9 @@ class _GroupAttempt:
 
     def build_failed_results(self, error: str) -> GroupResults:
         """Build one error result for every group of the tree, or for the single group. No pod is tried."""
-        result = GroupResult(Status(Code.ERROR, (error,)), nominated_rows={} if self.tree else None)
+        # Trees exist only since v1.37, in which groups have nominations.
+        nominated_rows = NO_GROUP_NOMINATIONS if self.tree else None
+        result = GroupResult(Status(Code.ERROR, (error,)), nominated_rows=nominated_rows)
         return dict.fromkeys(self._list_keys(), result)
 
     def run_cycle(self, *, topology_aware: bool, workload_aware: bool) -> GroupResults:
@@ -146,7 +148,7 @@ class _GroupAttempt:
         """
         framework = self._get_framework()
         view = self.run.view
-        infos = {position: self.run.info(position) for position in self.order}
+        infos = {position: self.run.build_info(position) for position in self.order}
         sampling = self.run.exact.sampling
 
         # A tree of groups has a cycle of its own.
@@ -250,7 +252,7 @@ class _GroupAttempt:
         """
         framework = self._get_framework()
         view = self.run.view
-        permit = run_permit(framework, self.run.info(position), view, int(view.node[position])).status
+        permit = run_permit(framework, self.run.build_info(position), view, int(view.node[position])).status
         if permit.code is Code.WAIT:
             self.run.queue.activate(map(Position, find_group_state(view, self.key).unscheduled.tolist()))
 
@@ -270,7 +272,7 @@ class _GroupAttempt:
 
     def _exclude_terminating_victims(self, victims: Sequence[Position]) -> tuple[Position, ...]:
         """Return the victims that are not already being deleted."""
-        return tuple(victim for victim in victims if not self.run.info(victim).terminating)
+        return tuple(victim for victim in victims if not self.run.build_info(victim).terminating)
 
     def _gate_preemptor(self, position: Position) -> None:
         """Keep a preemptor out of the queue while its victims are evicted asynchronously.

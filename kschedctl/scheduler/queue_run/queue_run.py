@@ -93,7 +93,7 @@ class QueueReplay(SchedulingLoop):
         view = scheduler.view.fork()
         view.time_passes = False
         pods = PodsOnNodes(scheduler, IncomingPods(view), {})
-        self.plugins = QueuePlugins(scheduler, view, self.info)
+        self.plugins = QueuePlugins(scheduler, view, self.build_info)
         clock = Clock()
         view.gang_history = GangHistory(clock)
         rules = QueueRules.from_configuration(
@@ -124,7 +124,7 @@ class QueueReplay(SchedulingLoop):
         self.view.absent = absent
         for position in find_positions(is_arriving):
             absent[position] = False
-            info = self.info(position)
+            info = self.build_info(position)
             if not info.spec.node_name and self.pods.find_framework(position):
                 pod = QueuedPod(position, info.priority, signature=self._sign_pod(info))
                 self._queued[position] = pod
@@ -163,7 +163,7 @@ class QueueReplay(SchedulingLoop):
     def schedule_one(self) -> CycleRecord | None:
         """Run one cycle of a pod or a group and return its record, or None if no pod can be popped.
 
-        A pod that no profile schedules, or that is being deleted, leaves the queue without a cycle. Its record is
+        A pod that no profile schedules, or that is being deleted, leaves the queue without a cycle, and the record is
         empty. Pods that need not wait at Permit any longer after the cycle are bound or put back.
         """
         popped = self.queue.pop()
@@ -177,7 +177,7 @@ class QueueReplay(SchedulingLoop):
         framework = self.pods.find_framework(position)
         if self.groups is not None and position in self.groups.members:
             self.groups.schedule_group(self, popped)
-        elif framework is None or self.info(position).terminating:
+        elif framework is None or self.build_info(position).terminating:
             self.queue.done(position)
         else:
             self.attempt_pod(position, framework)
@@ -202,8 +202,8 @@ class QueueReplay(SchedulingLoop):
         record.popped = timed_out[0]
         return record
 
-    def info(self, position: Position) -> PodInfo:
-        """Return the PodInfo of a pod in its current state."""
+    def build_info(self, position: Position) -> PodInfo:
+        """Build the PodInfo of a pod in its current state."""
         return self.exact.build_info(position)
 
     def _sign_pod(self, info: PodInfo) -> bytes | None:
@@ -303,10 +303,7 @@ class QueueReplay(SchedulingLoop):
                 self.pods.remove([position])
                 self._apply_change(position, new=None)
 
-        # Stop gangs whose pods preempt each other in a loop.
-        for position in self.waiting.stop_looping_gangs(self.queue, self.end_wait):
-            failure = record.failed.get(position, Failed(Code.ERROR, nominated=None))
-            record.failed[position] = failure._replace(code=Code.ERROR, message=PREEMPTION_LOOP.message)
+        self._stop_looping_gangs(record)
 
         # The nominations of pods that failed after the cycle were not written yet.
         failed_later = {
@@ -317,6 +314,12 @@ class QueueReplay(SchedulingLoop):
     def _sort_by_name(self, positions: Iterable[Position]) -> list[Position]:
         """Return the positions sorted by the keys of their pods."""
         return sorted(positions, key=lambda position: self.view.pods.objects[position].key)
+
+    def _stop_looping_gangs(self, record: CycleRecord) -> None:
+        """Stop gangs whose pods preempt each other in a loop, and add the failures of their pods to the record."""
+        for position in self.waiting.stop_looping_gangs(self.queue, self.end_wait):
+            failure = record.failed.get(position, Failed(Code.ERROR, nominated=None))
+            record.failed[position] = failure._replace(code=Code.ERROR, message=PREEMPTION_LOOP.message)
 
     def _apply_nominations(self, failed: Mapping[Position, Failed], cleared: Iterable[Position] = ()) -> None:
         """Write the nominations of failed pods into their status, and remove the nominations of the `cleared` pods.

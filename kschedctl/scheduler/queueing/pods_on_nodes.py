@@ -135,8 +135,8 @@ class PodsOnNodes:
 
     def __init__(self, scheduler: Scheduler, incoming: IncomingPods, unknown: dict[Unknown, None]) -> None:
         self.scheduler, self.view, self.unknown = scheduler, incoming.view, unknown
-        self.arriving = incoming.build_arriving_info
-        self._incoming = incoming.get_incoming_info
+        self.build_arriving_info = incoming.build_arriving_info
+        self._get_incoming_info = incoming.get_incoming_info
         self.budgets = get_budgets(self.view)
         self.nominations = Nominations(self.view)
         self.profiles = ServingProfiles(scheduler, self.view, unknown)
@@ -154,7 +154,7 @@ class PodsOnNodes:
 
     def get_shared_incoming_info(self, position: Position) -> PodInfo:
         """Return the PodInfo of a pod as it arrives, which equal pods share."""
-        return self._incoming(self.view.pods.get_info_number(position))
+        return self._get_incoming_info(self.view.pods.get_info_number(position))
 
     def find_framework(self, position: Position) -> Framework | None:
         """Return the profile that serves a pod, or None if no profile does."""
@@ -176,7 +176,7 @@ class PodsOnNodes:
         PluginError if a plugin fails, in which case the pod is not placed.
         """
         # Which plugins reserve something is the same for identical pods.
-        info = self.arriving(position)
+        info = self.build_arriving_info(position)
         plugins = self._reserving.get(info.alike)
         if plugins is None:
             framework = self.get_required_framework(position)

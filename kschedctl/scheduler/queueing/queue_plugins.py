@@ -193,8 +193,8 @@ def passes_pre_check(
     """Return whether an event passes the pre-check of a pod, in versions with pre-checks.
 
     A node event passes if the node would admit the pod. An event about a pod on a node passes if that pod frees
-    resources. It also passes if that pod may matter to the waiting pod's affinity or topology spreading. All other
-    events pass.
+    resources. The event also passes if that pod may matter to the waiting pod's affinity or topology spreading. All
+    other events pass.
     """
     event, change = occurrence.event, occurrence.change
     if event.resource == NODE and change.new is not None:
@@ -234,7 +234,7 @@ def is_pod_updated(change: ChangedObject) -> bool:
 def admits_pod(node: Node, info: PodInfo, view: Fork) -> bool:
     """Return whether the kubelet of a node would admit the pod in addition to the node's current pods.
 
-    This is upstream's pre-check. It combines AdmissionCheck with a check of NoSchedule taints.
+    This is upstream's pre-check. The pre-check combines AdmissionCheck with a check of NoSchedule taints.
     """
     spec, metadata = info.spec, node.metadata
     if spec.node_name and spec.node_name != metadata.name:

@@ -208,8 +208,8 @@ class SchedulingLoop(ABC):
         """Let the next wait at Permit time out, and return the pods that left their nodes.
 
         The clock advances to the timeout, and pods whose backoff is then over become active. If no pod can time out,
-        all waiting pods of gangs leave their nodes, because no other pod can be tried. They stay out of the queue until
-        a pod is bound or evicted.
+        all waiting pods of gangs leave their nodes, because no other pod can be tried. These pods stay out of the queue
+        until a pod is bound or evicted.
         """
         timed_out = self.waiting.time_out(self.queue.clock)  # advances the clock
         parks_gangs = timed_out is None

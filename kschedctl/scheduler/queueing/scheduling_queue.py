@@ -241,7 +241,7 @@ class SchedulingQueue:
         return self.active.delete(position) or self.backoff.delete(position) or self.unschedulable.delete(position)
 
     def restore(self, pod: QueuedPod) -> None:
-        """Put back a pod that was kept out of the queue. It waits for an event or, after an error, backs off."""
+        """Put back a pod that was kept out of the queue. The pod waits for an event or, after an error, backs off."""
         self._requeue(pod, SKIP if pod.rejectors.all else AFTER_BACKOFF)
 
     # -- what happens --------------------------------------------------------------------------------------------

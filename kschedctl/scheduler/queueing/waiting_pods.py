@@ -170,9 +170,10 @@ class PermitWaits:
     ) -> list[Position]:
         """Stop gangs whose waiting pods are preempted again and again, and return the positions of their queued pods.
 
-        `leave` is called to take each waiting pod off its node, and all pods of these gangs leave the queue. They are
-        parked until `unpark` is called.
+        `leave` is called to take each waiting pod off its node, and all pods of these gangs leave the queue. These pods
+        are parked until `unpark` is called.
         """
+        # Take the waiting pods off their nodes.
         gangs = dict.fromkeys(gang for (_preemptor, gang), rounds in self._rounds.items() if rounds == MAX_ROUNDS)
         parked: list[PermitWait] = []
         for gang in gangs:
@@ -180,6 +181,7 @@ class PermitWaits:
         for waiting in parked:
             leave(waiting, PREEMPTED)
 
+        # Take all pods of the gangs out of the queue, and forget the preemptions.
         removed: dict[Position, QueuedPod] = {}
         for gang in gangs:
             for position in map(Position, self._view.pods.positions_by_gang[gang].tolist()):

@@ -129,7 +129,7 @@ class _QuotaVictims:
         """Return a mask over `pods` of the pods that can be evicted while their quota still exceeds its min.
 
         Each node is considered separately. On a node, the quota's least important pods are evicted first, until the
-        quota is back within its min. Its other pods there cannot be evicted.
+        quota is back within its min. The quota's other pods on the node cannot be evicted.
         """
         view, quotas = self.view, self.use.quotas
         infos = view.pods.info[pods]
@@ -310,8 +310,8 @@ class CapacityScheduling(PlacedIsReserved, PreemptionPlugin[_QuotaClaim, None]):
     def find_ineligibility(self, cycle: Cycle) -> Ineligible | None:
         """Return the reason why the pod may not preempt, or None if it may.
 
-        The pod may not preempt if its preemptionPolicy is Never, or if this plugin's PreFilter did not run. It must
-        also wait while terminating pods on its nominated node will free resources for it.
+        The pod may not preempt if its preemptionPolicy is Never, or if this plugin's PreFilter did not run. The pod
+        must also wait while terminating pods on its nominated node will free resources for it.
         """
         pod, view = cycle.info.pod, cycle.view
         if pod.spec.preemption_policy == "Never":

@@ -186,7 +186,7 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         yield ClusterEventWithHint(KIND, ActionType.ADD | ActionType.UPDATE)
 
     def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
-        """Yield a dependency on the pod's PodGroup if it does not exist."""
+        """Yield a dependency on PodGroups if the pod's PodGroup does not exist."""
         if find_coscheduling_gang(info.pod) and _find_existing_gang(info.pod, view) is None:
             yield Dependency(KIND, Effect.REFUSES)
 
@@ -240,7 +240,7 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         return view.gang_history.failed.get(key)
 
     def find_gang(self, pod: Pod) -> GangKey | None:
-        """Return the key of the pod's PodGroup, or None if it has none."""
+        """Return the key of the pod's PodGroup, or None if the pod has none."""
         return find_coscheduling_gang(pod)
 
     def find_member_failures(

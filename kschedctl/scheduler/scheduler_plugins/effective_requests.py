@@ -94,8 +94,8 @@ def compute_qos_class(pod: Pod) -> QualityOfService:
 def _determine_qos_class(containers: Iterable[ResourceRequirements]) -> QualityOfService:
     """Return the QoS class for the resources of containers.
 
-    The class is BestEffort if nothing is requested or limited. It is Guaranteed if all containers limit cpu and memory
-    and the total requests equal the total limits. Otherwise it is Burstable.
+    The class is BestEffort if nothing is requested or limited. The class is Guaranteed if all containers limit cpu and
+    memory, and the total requests equal the total limits. Otherwise, the class is Burstable.
     """
     requests: dict[str, int] = {}
     limits: dict[str, int] = {}

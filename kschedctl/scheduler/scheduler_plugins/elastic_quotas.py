@@ -101,7 +101,7 @@ class QuotaUse:
     def requests(self) -> dict[str, Counts]:
         """The requests of each PodInfo, by resource.
 
-        They are 0 if the namespace of the PodInfo has no quota.
+        The requests are 0 if the namespace of the PodInfo has no quota.
         """
         return self._get_requests_by_info(frozenset(self.quotas))
 
@@ -116,7 +116,7 @@ class QuotaUse:
         )
 
     def find_quota_number(self, namespace: str) -> int:
-        """Return the number of a namespace's quota in the order of `quotas`, or -1 if it has none."""
+        """Return the number of a namespace's quota in the order of `quotas`, or -1 if the namespace has none."""
         return list(self.quotas).index(namespace) if namespace in self.quotas else -1
 
     def _sum_requests_in_namespaces(self, namespaces: frozenset[str]) -> dict[str, int]:

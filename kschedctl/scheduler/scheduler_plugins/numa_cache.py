@@ -139,8 +139,8 @@ class OverReserve:
     def compare_published_pods(self, view: Fork) -> PublishedPods:
         """Compare the pods on each node with the pods that its published topology counts.
 
-        The result has masks of the nodes that differ, and of the differing nodes with pods of other schedulers. It is
-        cached until the topologies, the nodes or the pods change.
+        The result has masks of the nodes whose pods differ, and of those nodes among them that have pods of other
+        schedulers. The result is cached until the topologies, the nodes or the pods change.
         """
         profiles = _find_profiles_with_plugin(self.plugin, view.cluster.configuration)
         key = self.plugin, self.settings, profiles

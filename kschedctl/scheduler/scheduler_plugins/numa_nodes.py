@@ -119,7 +119,7 @@ class NumaList:
 
     @cached_property
     def exists(self) -> Bools:
-        """Return a mask (nodes, NUMA nodes) of the places that have a NUMA node."""
+        """A mask (nodes, NUMA nodes) of the places that have a NUMA node."""
         exists: Bools = self.numbers >= 0
         return exists
 
@@ -174,14 +174,12 @@ def build_numa_list(topologies: Iterable[NodeResourceTopology], index: Mapping[s
         for place, (_number, zone) in enumerate(zones[row]):
             costs[row, place, : len(numbers)] = _list_costs(zone, numbers)
 
-    # The available amounts need one array (nodes, NUMA nodes) for each resource that occurs.
-    available: dict[str, Amounts] = {}
+    zone_amounts: list[_ZoneAmount] = []
     for row, topology in topologies_by_row.items():
         for place, (_number, zone) in enumerate(zones[row]):
             for resource, amount in _parse_available_amounts(topology, zone).items():
-                if resource not in available:
-                    available[resource] = np.full((node_count, width), MISSING, np.int64)
-                available[resource][row, place] = amount
+                zone_amounts.append(_ZoneAmount(row, place, resource, amount))
+    available = _build_amount_arrays(zone_amounts, node_count, width)
     return NumaList(
         has_topology, by_pod, max_numa_nodes=max_numa_nodes, numbers=zone_numbers, costs=costs, available=available
     )
@@ -239,12 +237,8 @@ def build_numa_nodes(topologies: Iterable[NodeResourceTopology], index: Mapping[
             for resource, amount in _parse_available_amounts(topology, zone).items():
                 zone_amounts.append(_ZoneAmount(row, number, resource, amount))
 
-    width = max((zone_amount.number for zone_amount in zone_amounts), default=0) + 1
-    available: dict[str, Amounts] = {}
-    for zone_amount in zone_amounts:
-        if zone_amount.resource not in available:
-            available[zone_amount.resource] = np.full((node_count, width), MISSING, np.int64)
-        available[zone_amount.resource][zone_amount.row, zone_amount.number] = zone_amount.amount
+    width = max((zone_amount.column for zone_amount in zone_amounts), default=0) + 1
+    available = _build_amount_arrays(zone_amounts, node_count, width)
     return NumaNodes(single, by_pod, available, width)
 
 
@@ -253,10 +247,23 @@ class _ZoneAmount(NamedTuple):
 
     row: int
     """The node's row."""
-    number: int
-    """The number of the NUMA node."""
+    column: int
+    """The column of the NUMA node: its number, or its place in the list of NUMA nodes."""
     resource: str
     amount: int
+
+
+def _build_amount_arrays(zone_amounts: Iterable[_ZoneAmount], node_count: int, width: int) -> dict[str, Amounts]:
+    """Build an array (nodes, NUMA nodes) for each resource. Entries without an amount are MISSING.
+
+    `width` is the number of columns.
+    """
+    arrays: dict[str, Amounts] = {}
+    for zone_amount in zone_amounts:
+        if zone_amount.resource not in arrays:
+            arrays[zone_amount.resource] = np.full((node_count, width), MISSING, np.int64)
+        arrays[zone_amount.resource][zone_amount.row, zone_amount.column] = zone_amount.amount
+    return arrays
 
 
 def _find_zone_number(zone: TopologyZone) -> int | None:

@@ -76,7 +76,7 @@ class NodeResourceTopologyMatchArgs(PluginArgs, frozen=True):
 
     @property
     def uses_cache(self) -> bool:
-        """Return whether the OverReserve cache subtracts the requests of pods placed recently."""
+        """True if the OverReserve cache subtracts the requests of pods placed recently."""
         return self.cache_resync_period_seconds > 0 and not self.discard_reserved_nodes
 
 
@@ -97,7 +97,7 @@ class NumaOffer(NamedTuple):
 
     @property
     def divisor(self) -> Amounts:
-        """Return the available amounts, at least 1."""
+        """The available amounts, at least 1."""
         return np.maximum(self.available, 1)
 
     def compute_mean_score(self, scores: Amounts) -> Scores:
@@ -178,7 +178,7 @@ class _NumaChoice(NamedTuple):
 
     @property
     def counts(self) -> Counts:
-        """Return the number of chosen NUMA nodes on each node."""
+        """The number of chosen NUMA nodes on each node."""
         count: Counts = np.count_nonzero(self.places, axis=1)
         return count
 
@@ -212,7 +212,7 @@ def score_nodes_for_whole_pod(requests: Requests, numa: NumaList) -> Scores:
     """Score each node by how many NUMA nodes the pod needs. Fewer NUMA nodes score higher.
 
     The requests of all containers are placed together, on one set of NUMA nodes. A node scores 0 if the pod does not
-    fit. It gets the maximum score if its NUMA nodes have none of the requested resources.
+    fit. A node whose NUMA nodes have none of the requested resources gets the maximum score.
     """
     is_relevant = _find_relevant_nodes(requests, numa)
     chosen = choose_numa_nodes(requests, numa.available, numa, is_relevant)

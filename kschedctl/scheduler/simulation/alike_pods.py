@@ -184,9 +184,9 @@ class AlikePods:
         """Return the ranking of nodes in groups, or None if nodes have to be judged one by one.
 
         Each call counts as one more placement of the identical pods. The ranking is built at the first call if many
-        such pods are expected, and otherwise at the GROUPING_THRESHOLD-th. It is dropped if there are too many groups.
-        In the cycle of a pod group, and while nodes are closed one after another, calls do not count and return None.
-        Raises PluginError if a plugin fails.
+        such pods are expected, and otherwise at the GROUPING_THRESHOLD-th. The ranking is dropped if there are too many
+        groups. In the cycle of a pod group, and while nodes are closed one after another, calls do not count and return
+        None. Raises PluginError if a plugin fails.
         """
         if self.view.group_since is not None:  # in the cycle of a pod group, plugins count other pods
             return None
@@ -228,9 +228,9 @@ class AlikePods:
 
     @cached_property
     def _row_answers(self) -> RowAnswers | None:
-        """The answers about any rows, used while nodes are not in groups.
+        """The answers about any rows, or None if a plugin cannot answer for single rows.
 
-        They are None if a plugin cannot answer for single rows. Raises PluginError if a plugin fails.
+        These answers are used while nodes are not in groups. Raises PluginError if a plugin fails.
         """
         return RowAnswers.from_plugins(self._consulted_plugins)
 
@@ -271,7 +271,8 @@ class AlikePods:
         if ranking:
             total = local.take(rows) + ranking.compute_added_scores(rows)
         elif answers:
-            total = local.take(rows) + answers.compute_added_scores(rows, np.ones(len(rows), np.int64))
+            one_node_per_row = np.ones(len(rows), np.int64)
+            total = local.take(rows) + answers.compute_added_scores(rows, one_node_per_row)
         else:
             total = self._sum_scores_of_all_plugins(local, rows)
         if self.claims:
@@ -467,7 +468,8 @@ class AlikePods:
     def placement_independent_scores(self) -> Scores | None:
         """The scores (N,) to add to the local scores, which no placement of pods changes.
 
-        They are INFEASIBLE on nodes where the identical pods never fit. None if the scores are equal on all nodes.
+        The scores are INFEASIBLE on nodes where the identical pods never fit. The property is None if the scores are
+        equal on all nodes.
         """
         scores: Scores = self._score_plugins.placement_independent_sum
         if self._never_fits is not None:

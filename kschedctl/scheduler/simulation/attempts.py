@@ -236,8 +236,8 @@ class Attempts(PodsOnNodes):
     def evict_victims(self, victims: Sequence[Position], preemptor: Position) -> Sequence[Position]:
         """Evict the victims immediately, and return them.
 
-        The victims are counted as preempted and marked as absent. Their nodes are recorded, and the pods that might
-        have been evicted in place of a victim.
+        The victims are counted as preempted and marked as absent. The nodes of the victims are recorded, and for each
+        victim the pods that might have been evicted in its place.
         """
         # Record what can only be found while the victims are on their nodes.
         priority = self.view.pods.get_priority(preemptor)

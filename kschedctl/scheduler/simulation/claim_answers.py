@@ -217,9 +217,9 @@ def find_rejected_nodes(
 ) -> Bools | bool:
     """Return a mask (N,) of the nodes that a plugin rejects now, or one bool for all nodes.
 
-    `pre_filter_result` is the plugin's PreFilter result for the pod. It rejects no node if it is Skip, and all nodes if
-    it rejects the pod. A node with nominated pods has to pass both with and without these pods. Raises PluginError if a
-    plugin fails.
+    `pre_filter_result` is the plugin's PreFilter result for the pod. If this result is Skip, no node is rejected. If it
+    rejects the pod, all nodes are rejected. A node with nominated pods has to pass both with and without these pods.
+    Raises PluginError if a plugin fails.
     """
     if pre_filter_result.status.code is Code.SKIP:
         return False

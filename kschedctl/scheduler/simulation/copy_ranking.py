@@ -37,9 +37,9 @@ class CopyRanking:
     def from_plugins(cls, consulted: ConsultedPlugins) -> CopyRanking | None:
         """Build the ranking, or return None if copies cannot be ranked in this way.
 
-        Copies on other nodes must not change any filter's verdict. They must change the scores of exactly one plugin,
-        which must run PreScore and be able to group the nodes. The local scores must be up to date. Raises PluginError
-        if a plugin fails.
+        A placed copy must not change any filter's verdict on other nodes, and must change the scores of exactly one
+        plugin. This plugin must run PreScore and be able to group the nodes. The local scores must be up to date.
+        Raises PluginError if a plugin fails.
         """
         changing_filters, changing_scorers = consulted.filters, consulted.scorers
         if changing_filters or len(changing_scorers) != 1:

@@ -214,8 +214,8 @@ class Gangs:
     def bind_or_find_victims(self, framework: Framework, key: AnyGroupKey, members: Sequence[Position]) -> GangAttempt:
         """Bind the members if their group fits now, or else find the victims of preemption without evicting them.
 
-        There may be victims for each member and for the group as a whole, which count as victims of its first member.
-        Raises PluginError if a plugin fails.
+        There may be victims for each member and for the group as a whole. Victims for the group count as victims of its
+        first member. Raises PluginError if a plugin fails.
         """
         result = self.run_group_cycle(framework, key, members)
         # The group may fit now, since this cycle may choose other nodes than the one before among equal ones.
@@ -321,7 +321,7 @@ class Gangs:
         """Return whether the group needs a pod-group cycle and cannot be placed pod by pod.
 
         A cycle is needed if several placements have to be tried, or if the group's object is missing so that this is
-        unknown. It is also needed if members have pod affinity or claims, whose effects are hard to undo.
+        unknown. A cycle is also needed if members have pod affinity or claims, because their effects are hard to undo.
         """
         if self.topology_aware and not isinstance(key, GangKey):
             group = find_pod_group(self.view, key)

@@ -206,9 +206,9 @@ class GroupedRanking:
     def find_best_rows(self, rejected: Bools | bool = False) -> tuple[TiedRows | Rows, int] | None:
         """Return the rows that share the highest score, and the number of feasible rows.
 
-        `rejected` is a mask (N,), or one bool for all nodes. It marks the nodes that reject this particular pod because
-        of its claims or because of pods nominated ahead of it. Return None if rejections change so often that judging
-        all nodes is as fast.
+        `rejected` marks the nodes that reject this particular pod because of its claims or of pods nominated ahead. It
+        is a mask (N,), or one bool for all nodes. Return None if rejections change so often that judging all nodes is
+        as fast.
         """
         # Bring the groups up to date.
         changed_rows = self._update_rejections(rejected)

@@ -97,9 +97,9 @@ class LocalScores:
     def _get_or_compute_shared_scores(self, key: Hashable) -> Scores | None:
         """Return the nodes' scores before all moves in this fork, or None if forks cannot share them.
 
-        Forks that leave out nodes of one parent share the scores under ``key``. They are computed once, for all nodes
-        of the parent. Scores cannot be shared if the fork has no such parent, if pods have moved in the parent since,
-        if nodes are closed, or if the pod requests devices.
+        Forks that leave out nodes of one parent share the scores under ``key``. These scores are computed once, for all
+        nodes of the parent. Scores cannot be shared if the fork has no such parent, if pods have moved in the parent
+        since, if nodes are closed, or if the pod requests devices.
         """
         view = self.view
         parent = view.part_of
@@ -111,7 +111,7 @@ class LocalScores:
     def scorers(self) -> list[tuple[Any, object, int]]:
         """The Score plugins that read only a node's own row, with their PreScore state and weight.
 
-        They are needed only if a node has room. Raises PluginError if a plugin fails.
+        The plugins are needed only if a node has room. Raises PluginError if a plugin fails.
         """
         return _list_local_scorers(self._framework, self.info, self.view)
 

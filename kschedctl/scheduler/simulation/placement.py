@@ -194,9 +194,8 @@ class Placements(IncomingPods):
     def _is_full_cycle_faster(self, framework: FrameworkLike, info: PodInfo) -> bool:
         """Return whether a full cycle takes less time than preparing cached answers for identical pods.
 
-        This is assumed for the first FULL_CYCLES_PER_KIND pods of a kind. If such a pod fits nowhere, its cycle also
-        serves the search for victims. It is no longer assumed after MAX_FULL_CYCLES_WITH_NODE full cycles that found a
-        node, because many kinds have more pods.
+        This is assumed for the first FULL_CYCLES_PER_KIND pods of a kind, until MAX_FULL_CYCLES_WITH_NODE full cycles
+        have found a node. If such a pod fits nowhere, its cycle also serves the search for victims.
 
         Return False if a later call for the same pod may need another cycle although no pod has moved: if only some
         nodes are searched, if pods are nominated, or if there are gangs. Also return False if many forks or states of
@@ -352,7 +351,10 @@ class Placements(IncomingPods):
         return alike_pods
 
     def drop_cached_answers(self) -> None:
-        """Free the memory of cached answers about identical pods. They are computed anew if they are needed again."""
+        """Free the memory of cached answers about identical pods.
+
+        The answers are computed anew if they are needed again.
+        """
         self._alike_pods_cache.clear()
         self._local_scores_cache.clear()
         self._columns.clear()

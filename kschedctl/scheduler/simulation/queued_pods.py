@@ -120,7 +120,10 @@ class QueuedPods:
         return frozenset(self._new)
 
     def add(self, position: Position) -> None:
-        """Add a pod that is created while other pods are waiting. It replaces any earlier pod at its position."""
+        """Add a pod that is created while other pods are waiting.
+
+        The new pod replaces any earlier pod at its position.
+        """
         self.tried.pop(position, None)
         self._rejectors_by_position.pop(position, None)
         pod = self._untried[position] = QueuedPod(position, self.view.pods.get_priority(position))
@@ -246,9 +249,11 @@ class QueuedPods:
         Group members that did not fit go back into the scheduling queue first.
         """
         self._put_groups_back()
-        for occurrence in filter(None, map(self._advice.find_nomination_loss_event, positions)):
-            self._queue_woken_pods(occurrence)
-            self._deliver_event(occurrence)
+        for position in positions:
+            occurrence = self._advice.find_nomination_loss_event(position)
+            if occurrence is not None:
+                self._queue_woken_pods(occurrence)
+                self._deliver_event(occurrence)
 
     def wake_after_placement(self, position: Position) -> None:
         """Wake waiting pods after a pod was placed on a node.
@@ -427,7 +432,7 @@ class _SharedQueuePlugins(QueuePlugins):
     def find_nomination_loss_event(self, position: Position) -> Occurrence | None:
         """Return the event that a pod like this one lost its nomination, or None if the scheduler ignores this event.
 
-        Identical pods share the event. It does not depend on the node, so it names the first node.
+        Identical pods share the event. The event does not depend on the node, so it names the first node.
         """
         number = self._view.pods.get_info_number(position)
         if number not in self._nomination_losses:

@@ -54,8 +54,8 @@ class TiedRows:
     def _find_row_at(self, place: int) -> int:
         """Find the row at this place by narrowing the range from the lowest to the highest row.
 
-        Interpolation is fast for evenly spread rows. It alternates with bisection, which limits the number of steps.
-        `below` rows are less than `low`, and `up_to` rows are at most `high`.
+        Interpolation is fast for evenly spread rows. Bisection, every second step, limits the number of steps. `below`
+        rows are less than `low`, and `up_to` rows are at most `high`.
         """
         low = min([rows[0] for rows in self._lists])
         high = max([rows[-1] for rows in self._lists])
@@ -158,9 +158,9 @@ class RankedGroups:
     def update(self, score: Scores, independent_scores: Scores | None, changed_rows: Rows) -> None:
         """Bring the groups and scores of the rows up to date.
 
-        The new scores are the sum of `score` (N,) and `independent_scores` (N,), where None stands for zeros. Rows that
-        a pod joined or left since the last update are refreshed. So are `changed_rows`, whose distinctions changed for
-        another reason.
+        The new scores are the sum of `score` (N,) and `independent_scores` (N,), where None stands for zeros. The rows
+        that a pod joined or left since the last update are refreshed, and the `changed_rows`, whose distinctions
+        changed for another reason.
         """
         new_moves = len(self.trail) - self.seen
         if not (new_moves or len(changed_rows)):
@@ -201,11 +201,11 @@ class RankedGroups:
 
         # Take the row off its old list, and put it on the new one. Infeasible rows are on no list.
         if old_score >= 0:
-            self._change_count(old_group, -1)
+            self._change_count(old_group, change=-1)
             if old_score >= self._floor[old_group]:  # lower scores are not listed
                 self._remove_rows(old_group, old_score, [row])
         if score >= 0:
-            self._change_count(group, 1)
+            self._change_count(group, change=1)
             self._insert_row(group, row, score)
         self._update_top(old_group)
         if group != old_group:

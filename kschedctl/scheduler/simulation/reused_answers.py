@@ -284,15 +284,28 @@ class ReusedAnswers:
         # Without a candidate, the pod keeps failing until something moves.
         if not in_gang and not self._is_known_failure:
             self.failures.add(position)
+        return self._build_effect_without_candidate(position, framework, outcome)
+
+    def _build_effect_without_candidate(
+        self, position: Position, framework: Framework, outcome: PostFilterOutcome | None
+    ) -> PostFilterEffect:
+        """Build the effect on a pod that finds no node by preemption.
+
+        The failure has the pod's rejectors only if these may change before an event needs them. `outcome` is None if
+        PostFilter was not run. The effect then names the plugins that upstream would run. Raises PluginError if a
+        plugin fails.
+        """
         # Pods placed later may change the rejectors, so these are determined now.
         may_change = bool(self.gang_pods) or self.placements.depends_on_other_nodes(framework, position)
         rejectors = self.failures.find_rejectors(position) if may_change else None
         failure = Failed(Code.UNSCHEDULABLE, rejectors=rejectors, nominated=None)
-        plugins_run: Collection[str] = ()  # upstream runs no plugin without nodes
+        plugins_run: Collection[str]
         if outcome is not None:
             plugins_run = outcome.results
-        elif len(self.placements.view.nodes):  # PostFilter was skipped here, but upstream runs all plugins
+        elif len(self.placements.view.nodes):
             plugins_run = [plugin.name for plugin in framework.plugins_at("postFilter")]
+        else:  # upstream runs no plugin without nodes
+            plugins_run = ()
         return PostFilterEffect(failure, plugins_run=plugins_run)
 
     def find_preemption_candidate(
@@ -301,8 +314,8 @@ class ReusedAnswers:
         """Return the preemption candidate, if there is one, and the outcome of PostFilter, if it was run.
 
         PostFilter is not run if an identical pod is known to fit nowhere, if preemption is off, or if the pod's
-        preemptionPolicy is Never. It is not run either if the pod may not preempt now or can find no victim. In that
-        case, the pod loses its nomination.
+        preemptionPolicy is Never. If the pod may not preempt now or can find no victim, PostFilter is not run either,
+        and the pod loses its nomination.
 
         If PostFilter runs, the plugins that reject the pod are recorded, and the pod loses its nomination if PostFilter
         clears it. Raises PluginError if a plugin fails.
@@ -326,8 +339,8 @@ class ReusedAnswers:
         """Run the pod's cycle, and restrict what its preemption computes to what is needed here.
 
         Only the best candidates are needed, unless extenders choose among all candidates. The reason for a failure of
-        preemption is needed by a nominated pod, which keeps its nomination after an error. It is also needed if a later
-        PostFilter plugin follows, which does not run after an error.
+        preemption is needed by a nominated pod, which keeps its nomination after an error. The reason is also needed if
+        another PostFilter plugin follows, because that plugin does not run after an error.
         """
         cycle = self.placements.run_cycle(framework, position)
         is_nominated = self.placements.view.get_nominated_row(position) != NO_ROW

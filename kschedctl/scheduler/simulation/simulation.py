@@ -79,8 +79,8 @@ class Simulation(Attempts):
     ) -> list[Outcome]:
         """Schedule the pods like `run`, but without messages for pods that fit nowhere.
 
-        These messages take most of the time. The pods without a final outcome come last. They are Unschedulable, or
-        NOT_TRIED if the user interrupts, which also sets `interrupted`. Pods are NOT_TRIED, too, if `stop_rule` ends
+        These messages take most of the time. The pods without a final outcome come last. These pods are Unschedulable,
+        or NOT_TRIED if the user interrupts, which also sets `interrupted`. Pods are NOT_TRIED, too, if `stop_rule` ends
         the run before they are tried. `progress` is called with the number of new outcomes after each attempt.
         """
         outcomes: list[Outcome] = []
@@ -364,7 +364,7 @@ class SettlingLoop(SchedulingLoop):
             self.queued_pods.put_back(position, failure.rejectors)
 
     def record_error(self, position: Position, message: str) -> None:
-        """Record the outcome of a pod whose cycle ended with an error. It is not tried again."""
+        """Record the outcome of a pod whose cycle ended with an error. The pod is not tried again."""
         self.queued_pods.done(position)
         self.outcomes.append(Outcome(position, ERROR, message=message))
 

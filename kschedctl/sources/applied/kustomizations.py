@@ -65,12 +65,14 @@ class Kustomizations:
         """
         documents = self._documents[folder]
         labels = _get_selector_labels(documents)
-        overrides = dict(_iter_overrides(folder, documents))
+        overrides = _collect_overrides(folder, documents)
         if not labels and not overrides:
             return
         for path in self._find_changed_paths(folder):
             self._labels[path] = labels | self._labels.get(path, {})
-            self._overrides[path] = overrides | self._overrides.get(path, {})
+            recorded = self._overrides.setdefault(path, {})
+            for key, fields in overrides.items():
+                recorded[key] = fields | recorded.get(key, {})
 
     def has_kustomization(self, folder: str) -> bool:
         """Return whether the folder has a kustomization."""
@@ -241,6 +243,14 @@ def _get_selector_labels(documents: Iterable[JsonObject]) -> dict[str, str]:
 def _is_component(documents: Iterable[JsonObject]) -> bool:
     """Return whether one of the documents is a Component."""
     return any(document.get("kind") == "Component" for document in documents)
+
+
+def _collect_overrides(folder: str, documents: Iterable[JsonObject]) -> dict[tuple[str, str], dict[str, object]]:
+    """Return the fields that a kustomization sets, by kind and name of the object. Later patches take precedence."""
+    overrides: dict[tuple[str, str], dict[str, object]] = {}
+    for key, fields in _iter_overrides(folder, documents):
+        overrides[key] = overrides.get(key, {}) | fields
+    return overrides
 
 
 def _iter_overrides(

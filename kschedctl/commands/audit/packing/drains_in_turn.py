@@ -367,7 +367,10 @@ class UndoableDrain(EmptyingDrain):
 
         Also return "" for pods with resource claims, since devices may become free.
         """
-        info, framework = self.simulation.arriving(position), self.simulation.get_required_framework(position)
+        info, framework = (
+            self.simulation.build_arriving_info(position),
+            self.simulation.get_required_framework(position),
+        )
         pre_filter = run_pre_filter(framework.plugins_at("preFilter"), info, self.simulation.view)
         if info.spec.resource_claims or not pre_filter.status.rejected:
             return ""

@@ -36,7 +36,7 @@ from kschedctl.scheduler.engine.pod_groups.placement import (
     score_placements,
 )
 from kschedctl.scheduler.engine.pod_groups.since_1_37 import UNTIL_INFEASIBLE, GroupProgress, run_placement_feasible
-from kschedctl.scheduler.engine.pod_groups.state import find_group_state, find_pod_group, may_be_unread
+from kschedctl.scheduler.engine.pod_groups.state import find_group_state, find_pod_group, may_group_be_unread
 from kschedctl.scheduler.engine.preemption.evaluator import Preemption, clears_nomination
 from kschedctl.scheduler.engine.profile import FrameworkLike
 from kschedctl.scheduler.engine.reserve import find_reserve_plugins, reserve_objects
@@ -163,7 +163,7 @@ class PodGroupCycle:
         read. Without `post_filter`, pods do not preempt. If no pod is placed, the group does not fit.
         """
         view = self.view if view is None else view
-        if self.topology_aware and not may_be_unread(view, self.key):
+        if self.topology_aware and not may_group_be_unread(view, self.key):
             result = self.try_placements(view, post_filter=post_filter)
         else:
             result = self._try_members(view, post_filter=post_filter)
@@ -285,7 +285,7 @@ class PodGroupCycle:
         """
         group = find_pod_group(view, self.key)
         results: list[MemberResult] = []
-        progress = GroupProgress(self._count_placed_pods(view), len(self.members))
+        progress = GroupProgress(scheduled=self._count_placed_pods(view), remaining=len(self.members))
         status = self._check_feasibility(group, progress)
         if status.code is Code.UNSCHEDULABLE:
             return GroupResult(wrap_as_group_rejection(status), nominated_rows=NO_GROUP_NOMINATIONS)

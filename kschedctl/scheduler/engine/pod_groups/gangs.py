@@ -141,7 +141,7 @@ def get_gang_minimum(view: Fork, key: GangKey) -> GangMinimum:
     gang = find_gang_object(view, key)
     if gang is None:
         gap = view.cluster.find_gap(GROUP_KINDS[key.project], key.namespace)
-        return GangMinimum(None, problem=f"PodGroups {gap.why}" if gap else "its PodGroup does not exist")
+        return GangMinimum(least=None, problem=f"PodGroups {gap.why}" if gap else "its PodGroup does not exist")
 
     tasks = gang.spec.min_task_member if isinstance(gang, VolcanoPodGroup) else {}
     # Volcano ignores the tasks if they need more pods than the gang.
@@ -162,14 +162,14 @@ def _get_kueue_minimum(view: Fork, key: GangKey) -> GangMinimum:
         count = _parse_go_int(text)
         if count is None or count <= 0:
             fault = f'have "{text[:MAX_SHOWN]}" in' if text else "lack"
-            return GangMinimum(None, problem=f"its pods {fault} annotation {KUEUE_TOTAL_COUNT}")
+            return GangMinimum(least=None, problem=f"its pods {fault} annotation {KUEUE_TOTAL_COUNT}")
         stated_totals.add(count)
 
     if not stated_totals:
-        return GangMinimum(None, problem=f"its pods lack annotation {KUEUE_TOTAL_COUNT}")
+        return GangMinimum(least=None, problem=f"its pods lack annotation {KUEUE_TOTAL_COUNT}")
     if len(stated_totals) > 1:
         both = f"{min(stated_totals)} and {max(stated_totals)}"
-        return GangMinimum(None, problem=f"its pods have both {both} in annotation {KUEUE_TOTAL_COUNT}")
+        return GangMinimum(least=None, problem=f"its pods have both {both} in annotation {KUEUE_TOTAL_COUNT}")
     (total,) = stated_totals
     has_fast_admission = any(annotation.pod_group_fast_admission == "true" for annotation in annotations)
     if has_fast_admission:

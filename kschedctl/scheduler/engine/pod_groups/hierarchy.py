@@ -40,7 +40,7 @@ class EntityKey(NamedTuple):
 
     @property
     def composite(self) -> bool:
-        """True if it is the key of a CompositePodGroup."""
+        """True for the key of a CompositePodGroup."""
         return self.kind == "compositepodgroup"
 
 
@@ -79,7 +79,7 @@ class GroupTree:
 
     @property
     def min_count(self) -> int:
-        """The minimum number of pods or child groups that need nodes. It is 1 without a gang policy."""
+        """The minimum number of pods or child groups that need nodes, which is 1 without a gang policy."""
         return get_min_count(self.group)
 
     @property

@@ -178,7 +178,7 @@ class HierarchyCycle(msgspec.Struct, frozen=True):
         return self._choose_best_placement(view, tree, fitting, tried, results)
 
     def _add_unfit_result(self, tree: GroupTree, results: GroupResults, status: Status) -> GroupResult:
-        """Add a result with this status, a rejection or an error, for the group to `results`, and return it."""
+        """Add a result with this rejection or error for the group to `results`, and return the result."""
         results[tree.key] = GroupResult(status, nominated_rows=NO_GROUP_NOMINATIONS)
         return results[tree.key]
 
@@ -241,7 +241,7 @@ class HierarchyCycle(msgspec.Struct, frozen=True):
         Each child that fits is assumed before the next child is tried. Return the parent's status and the fork to
         continue with. The fork is `view` itself unless the parent fits.
         """
-        progress = GroupProgress(0, len(tree.children))
+        progress = GroupProgress(scheduled=0, remaining=len(tree.children))
         view_after = view
         status = run_placement_feasible(self.framework, tree.group, progress)
         for child in tree.children:

@@ -69,7 +69,7 @@ def generate_placements(framework: FrameworkLike, group: AnyGroup, view: Fork) -
     Without such a plugin, the current placement is the only one. Raises PluginError if the plugin fails.
     """
     rows = np.arange(len(view.nodes)) if view.placement is None else np.flatnonzero(view.placement)
-    current = GroupPlacement("", rows)
+    current = GroupPlacement(name="", rows=rows)
     for plugin in framework.plugins_at("placementGenerate"):
         if offers(plugin, PlacementGeneratePlugin):
             return plugin.generate_placements(group, view, current)

@@ -28,7 +28,7 @@ from kschedctl.scheduler.engine.pod_groups.since_1_37 import (
     WAITS_FOR_VICTIMS,
     never_preempts,
 )
-from kschedctl.scheduler.engine.pod_groups.state import get_group_priority, may_be_unread
+from kschedctl.scheduler.engine.pod_groups.state import get_group_priority, may_group_be_unread
 from kschedctl.scheduler.engine.pod_groups.victims import CHARGES_ALL_PODS, Victim, find_potential_victims
 from kschedctl.scheduler.engine.preemption.budgets import get_budgets
 from kschedctl.scheduler.engine.preemption.evaluator import DEFAULT_PREEMPTION, NEVER, is_being_preempted
@@ -57,7 +57,7 @@ def preempt_for_group(cycle: PodGroupCycle, result: GroupResult) -> GroupResult:
 
     If the group's object was not read, return the result unchanged.
     """
-    if may_be_unread(cycle.view, cycle.key):
+    if may_group_be_unread(cycle.view, cycle.key):
         return result
     if _is_version_with_group_post_filter(cycle):
         return _preempt_since_1_37(cycle, result)
@@ -67,7 +67,7 @@ def preempt_for_group(cycle: PodGroupCycle, result: GroupResult) -> GroupResult:
 def _is_version_with_group_post_filter(cycle: PodGroupCycle) -> bool:
     """Return whether the version is v1.37 or later, in which DefaultPreemption has a PodGroupPostFilter.
 
-    The prefix of messages about preemption came with it.
+    This version also introduced the prefix of messages about preemption.
     """
     return MESSAGE_PREFIX.at(cycle.framework.release) != NO_PREFIX
 

@@ -44,7 +44,7 @@ def schedules_groups_together(gates: FeatureGates) -> bool:
 def find_pod_group(view: Fork, key: AnyGroupKey) -> PodGroup | None:
     """Return the PodGroup with this namespace and name, or None if it does not exist.
 
-    A gang of another project is no PodGroup, so its key gives None.
+    The key of another project's gang gives None, because such a gang is not a PodGroup.
     """
     pod_group: PodGroup | None = view.objects.index("pod groups", _index_by_key, "PodGroup").get(key)
     return pod_group
@@ -61,7 +61,7 @@ def get_group_priority(group: AnyGroup, view: Fork) -> int:
     return class_.value if class_ else 0
 
 
-def may_be_unread(view: Fork, key: AnyGroupKey) -> bool:
+def may_group_be_unread(view: Fork, key: AnyGroupKey) -> bool:
     """Return whether the group was not found but may exist, because not all PodGroups were read."""
     *_, namespace, _ = key  # keys of gangs also name the project
     return find_pod_group(view, key) is None and view.cluster.find_gap("PodGroup", namespace) is not None

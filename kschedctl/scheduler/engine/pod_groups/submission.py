@@ -137,8 +137,8 @@ def _find_nominated_row(member: MemberResult, view: Fork) -> Row | None:
 def find_new_condition(result: GroupResult, group: PodGroup | None, release: KubeVersion) -> PodGroupCondition | None:
     """Return the condition to write into the group's status, or None if the status stays as it is.
 
-    The status stays if the condition has not changed or if the group's object does not exist. It also stays if the
-    group was scheduled before, even if it is not scheduled now.
+    The status stays if the condition has not changed or if the group's object does not exist. A condition that the
+    group is scheduled stays even if the group is not scheduled now.
     """
     if group is None:
         return None

@@ -215,7 +215,7 @@ class Budgets:
 
     @property
     def statuses(self) -> BudgetStatuses:
-        """The statuses of all PDBs. They are cached until a PDB is replaced."""
+        """The statuses of all PDBs, cached until a PDB is replaced."""
         if self._cached_statuses is None:
             budgets = self._budgets.values()
             recorded_pods = {
@@ -313,7 +313,7 @@ class Budgets:
 
 
 def get_budgets(view: Fork) -> Budgets:
-    """Return the PDBs of a fork. They are read when first needed and stored with the fork."""
+    """Return the PDBs of a fork. The PDBs are read when first needed and stored with the fork."""
     return view.objects.get_derived_value(Budgets, lambda: Budgets(view), "PodDisruptionBudget")
 
 

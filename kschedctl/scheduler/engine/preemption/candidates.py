@@ -130,7 +130,8 @@ def _count_violations(view: Fork, candidates: Candidates) -> Costs:
 
 def _find_highest_priorities(view: Fork, candidates: Candidates) -> Costs:
     """Return the priority of each candidate's most important victim."""
-    return _get_victim_priorities(view, candidates)[candidates.starts[:-1]]
+    first_victims = candidates.starts[:-1]  # upstream takes the first victim for the most important one
+    return _get_victim_priorities(view, candidates)[first_victims]
 
 
 def _sum_priorities(view: Fork, candidates: Candidates) -> Costs:
@@ -197,7 +198,7 @@ def choose_best_candidates(view: Fork, candidates: Candidates) -> BestCandidates
     return BestCandidates(remaining, decided_by)
 
 
-def rank_within_runs(node: Ints | Rows) -> Positions:
-    """Return for each of the sorted rows how many equal rows precede it."""
-    starts = find_run_starts(node)
-    return np.arange(len(node)) - np.repeat(starts, np.diff(starts, append=len(node)))
+def rank_within_runs(sorted_values: Ints | Rows) -> Positions:
+    """Return, for each of the sorted values, how many equal values precede it."""
+    starts = find_run_starts(sorted_values)
+    return np.arange(len(sorted_values)) - np.repeat(starts, np.diff(starts, append=len(sorted_values)))

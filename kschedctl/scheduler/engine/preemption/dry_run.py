@@ -178,7 +178,7 @@ def _dry_run_per_node(cycle: Cycle, filtering: Filtering, potential: Bools, sele
     has_victims = np.zeros(len(potential), np.bool_)
     has_victims[state.rows] = True
     tried = potential & state.tried
-    rejected = filtering.find_rejected_regardless_of_pods(cycle.filter.verdicts)
+    rejected = filtering.find_nodes_rejected_regardless_of_pods(cycle.filter.verdicts)
     promising = tried & has_victims & state.fits & ~rejected
 
     # Build the candidates from their pods that have to go.
@@ -186,7 +186,7 @@ def _dry_run_per_node(cycle: Cycle, filtering: Filtering, potential: Bools, sele
     promising_state = state.restrict_to(candidate_nodes)
     order = compute_put_back_order(cycle.view, promising_state.pods, promising_state.violating)
     victims = Victims.from_pods(cycle, promising_state.pods[order], promising_state.violating[order])
-    victims.removed = promising_state.must_go[order]
+    victims.removed = promising_state.must_go[order]  # all other pods have been put back
     by_importance = selection.sorts_by_importance(cycle.framework.release)
     candidates = victims.build_candidates(np.flatnonzero(candidate_nodes), by_importance=by_importance)
 
@@ -208,8 +208,8 @@ def _dry_run_per_node(cycle: Cycle, filtering: Filtering, potential: Bools, sele
 def _find_best_nodes(view: Fork, state: DryRunState, nodes: Bools) -> Bools:
     """Return a mask (N,) of the best nodes by the first two criteria.
 
-    Of the nodes in the mask `nodes` (N,), these are the ones with the fewest PDB violations whose most important victim
-    has the lowest priority. Nodes without victims are not candidates. If all nodes are without victims, return `nodes`.
+    Among the nodes in the mask `nodes` (N,), these have the fewest PDB violations and then the lowest priority of the
+    most important victim. Nodes without victims are not candidates. If all nodes are without victims, return `nodes`.
     """
     is_victim = state.must_go & nodes[state.rows]
     rows = state.rows[is_victim]

@@ -60,7 +60,7 @@ def dry_run_changed_nodes(
     # Try the other nodes, or only as many as the best candidates need. The best candidates are found by evicting more
     # and more pods, which must never make a plugin reject a node.
     if cache and cycle.only_best_candidates and filtering.can_evictions_only_help():
-        rejected = filtering.find_rejected_regardless_of_pods(cycle.filter.verdicts)
+        rejected = filtering.find_nodes_rejected_regardless_of_pods(cycle.filter.verdicts)
         state = _try_until_best(state, trial, potential, rejected, cache)
     else:
         state = state.merge(trial.dry_run_nodes(potential & ~state.tried))
@@ -98,10 +98,10 @@ def _try_until_best(
 ) -> DryRunState:
     """Try potential nodes until the best candidates have been tried, and return `state` extended by the results.
 
-    Nodes in the mask `rejected` (N,) cannot be candidates. The best candidates have the fewest PDB violations, usually
-    none. Of two nodes without violations, the one whose most important victim has the lower priority is better. Dry
-    runs that evict all pods up to a given priority find the lowest such priority. All nodes with pods whose eviction
-    violates a PDB are tried. The lowest priority is stored in `cache`. Raises PluginError if a plugin fails.
+    The best candidates have the fewest PDB violations and, among these, the most important victims of the lowest
+    priority. All nodes with violations are tried. On the other nodes, dry runs that evict all pods up to a given
+    priority find the lowest priority that suffices, which is stored in `cache`. Nodes in the mask `rejected` (N,)
+    cannot be candidates. Raises PluginError if a plugin fails.
     """
     # Nodes whose pods violate PDBs are few, and are tried in any case.
     to_check = potential & ~state.tried & ~state.violates_nothing

@@ -85,7 +85,10 @@ class Preemption:
 
     @cached_property
     def nodes_by_reason(self) -> Mapping[str, int]:
-        """The number of nodes on which preemption does not help, by reason. It must be read before any pod moves."""
+        """The number of nodes on which preemption does not help, by reason.
+
+        This property must be read before any pod moves.
+        """
         return self.run.count_unhelpful_nodes(candidates_wanted=bool(self.wanted)) if self.run else {}
 
 
@@ -118,8 +121,8 @@ class PreemptionPlugin(DeclaredPlugin[FilterState, ScoreState], ABC):
     def post_filter(self, cycle: Cycle) -> PostFilterResult:
         """Dry-run preemption, let extenders change the candidates, and nominate the best node.
 
-        The result is a rejection if the pod may not preempt or no candidate remains. It is an error if an extender
-        fails, or if the dry run fails on a node and finds no candidate.
+        The result is a rejection if the pod may not preempt or no candidate remains. The result is an error if an
+        extender fails, or if the dry run fails on a node and finds no candidate.
         """
         result = self.dry_run_without_extenders(cycle)
         report = result.report
@@ -141,9 +144,8 @@ class PreemptionPlugin(DeclaredPlugin[FilterState, ScoreState], ABC):
     def dry_run_without_extenders(self, cycle: Cycle) -> PostFilterResult:
         """Dry-run preemption and nominate the best node, without calling extenders.
 
-        The result is a rejection if the pod may not preempt. If no node can be nominated, the result is an error if the
-        dry run of some node failed, and otherwise a rejection that counts the nodes by reason. In a cycle that does not
-        explain failed preemption, both are replaced by a rejection without a reason. The report has the details.
+        The result is a rejection if the pod may not preempt. If no node can be nominated, the result is an error or a
+        rejection, see `_build_failure_status`. The report has the details.
         """
         if ineligible := self.find_ineligibility(cycle):
             report = Preemption(eligible=False, why=ineligible.why, leaving=ineligible.leaving)
@@ -174,13 +176,23 @@ class PreemptionPlugin(DeclaredPlugin[FilterState, ScoreState], ABC):
         # Nominate a node, or report why there is none.
         if allowed is not None:
             return self._build_success(cycle, allowed, report)
+        status = self._build_failure_status(cycle, run, selection, candidates_wanted=candidates_wanted)
+        return PostFilterResult(status, report=report)
+
+    def _build_failure_status(
+        self, cycle: Cycle, run: DryRun, selection: Selection, *, candidates_wanted: bool
+    ) -> Status:
+        """Build the status of a pod for which the dry run finds no node to nominate.
+
+        The status is an error if the dry run of some node failed, and otherwise a rejection that counts the nodes by
+        reason. In a cycle that does not explain failed preemption, the status is a rejection without a reason.
+        """
         if not cycle.explains_failed_preemption:
-            return PostFilterResult(self._build_status(Code.UNSCHEDULABLE, ""), report=report)
+            return self._build_status(Code.UNSCHEDULABLE, message="")
         if errors := run.collect_error_messages(cycle.view.nodes.names):
-            return PostFilterResult(self._build_status(Code.ERROR, format_aggregate(errors)), report=report)
+            return self._build_status(Code.ERROR, format_aggregate(errors))
         node_counts = run.count_nodes_for_message(selection, candidates_wanted=candidates_wanted)
-        message = format_histogram(len(cycle.view.nodes), node_counts)
-        return PostFilterResult(self._build_status(Code.UNSCHEDULABLE, message), report=report)
+        return self._build_status(Code.UNSCHEDULABLE, format_histogram(len(cycle.view.nodes), node_counts))
 
     def format_success_message(self, cycle: Cycle, node: str, victims: int) -> str:
         """Return the message for a nominated node with this many victims, or an empty string for no message."""

@@ -45,7 +45,7 @@ class NoPodToJoin(Fact, frozen=True):
     @property
     def is_same_on_all_nodes(self) -> bool:
         """True if the term selects no pod in any domain."""
-        return bool(self.namespaces)
+        return bool(self.namespaces)  # set only in this case
 
     def describe(self) -> str:
         """Say which pods are missing, in the node's domain or in the term's namespaces.

@@ -238,7 +238,7 @@ class VolumeBinding(DeclaredPlugin[BindingState, BindingState]):
         )
 
     def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
-        """Yield the kinds of storage objects whose unread objects could change the results for the pod's claims."""
+        """Yield a dependency on each kind whose unread objects could change the results for the pod's claims."""
         return iter_claim_dependencies(info, get_listers(view))
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
