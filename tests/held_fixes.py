@@ -1,6 +1,7 @@
-"""Check fixes of waiting pods as anybody could: change the objects, and simulate the whole queue.
+"""Check fixes of waiting pods as anybody could: settle the queue, change the objects, and simulate the queue again.
 
-Nothing here uses the code by which fixes are verified: changes are applied to documents by RFC 6902, and
+Nobody applies a fix before the pods that need no fix have their nodes. Nothing here uses the code by which fixes are
+verified: changes are applied to documents by RFC 6902, and
 ``simulate`` schedules all waiting pods of the changed cluster.
 """
 
@@ -21,9 +22,30 @@ Json = dict[str, Any]
 
 
 def is_placed(documents: Sequence[Json], remedy: Remedy, pod: str) -> bool:
-    """Return whether the pod, as ``namespace/name``, has a node once the fix is applied and nothing moves any more."""
-    report = simulate(Cluster.from_objects(apply(remedy, documents)), [], pending=True)
+    """Return whether the pod, as ``namespace/name``, has a node once the fix is applied and nothing moves any more.
+
+    The fix is applied after the other waiting pods have the nodes that they get without it.
+    """
+    settled_documents = settle_documents(documents, pod)
+    report = simulate(Cluster.from_objects(apply(remedy, settled_documents)), [], pending=True)
     return pod in report.placements
+
+
+def settle_documents(documents: Sequence[Json], pod: str) -> list[Json]:
+    """Return the documents with all waiting pods on the nodes that they get, unless this pod is one of them."""
+    report = simulate(Cluster.from_objects(documents), [], pending=True)
+    if pod in report.placements:
+        return list(documents)
+    node_by_pod = {**{evicted.pod: evicted.target for evicted in report.evicted}, **report.placements}
+
+    def settle_document(document: Json) -> Json:
+        """Return the document, with the node that it gets if it is a pod whose node changes."""
+        key = f"{document['metadata'].get('namespace')}/{document['metadata']['name']}"
+        if document["kind"] != "Pod" or key not in node_by_pod:
+            return document
+        return {**document, "spec": {**document["spec"], "nodeName": node_by_pod[key]}}
+
+    return [settle_document(document) for document in documents]
 
 
 @dataclass

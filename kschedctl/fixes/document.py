@@ -16,7 +16,6 @@ from kschedctl.api.kinds import KINDS
 from kschedctl.api.objects import ApiObject, PersistentVolumeClaim, Pod, Struct
 from kschedctl.api.ownership import Owner, find_owner
 from kschedctl.api.workloads import CronJob, get_identity, get_template_spec, replace_template_spec
-from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.fixes.ranking import QueueResult, RankedFix, get_trial_price
 from kschedctl.fixes.trial.changes import EditedObject, Fix, is_valid_update
 from kschedctl.fixes.trial.fix_kinds import Price
@@ -71,7 +70,7 @@ def build_remedy(
         patch = _build_trial_owner_patch(trial, edits or trial.edits, pod_key, workload)
     owner = str(patch.owner) if patch else ""
     manifest_edits: tuple[str, ...] = ()
-    if patch and workload is not None and not _is_workload_in_cluster(workload, trial.scheduler.cluster):
+    if patch and workload is not None and not _is_read_from_cluster(workload):
         manifest_edits = tuple(_iter_manifest_edits(changes, get_identity(workload)))
     if patch is not None and not manifest_edits:
         costs += _iter_deletion_costs(trial, patch)
@@ -191,28 +190,13 @@ def find_author(pod: Pod, workload: Struct | None) -> Owner:
     return get_identity(workload) if isinstance(workload, CronJob) else find_owner(pod)
 
 
-def _is_workload_in_cluster(workload: Struct, cluster: Cluster) -> bool:
-    """Return whether the cluster has the workload or pods of it, so that a command can change it.
+def _is_read_from_cluster(workload: Struct) -> bool:
+    """Return whether the manifest is an object that was read from a cluster, rather than one that is yet to be applied.
 
-    An object of this name that has neither a UID nor a creation time does not count. It is the manifest itself, which
-    was read into the cluster with the other files.
+    Applying a manifest undoes a patch of the live object, so a patch is of no use for one that is yet to be applied.
     """
-    owner = get_identity(workload)
-    if cast("ApiObject", workload).metadata.uid:
-        return True
-    field = FIELDS.get(owner.kind)
-    candidates = cluster.list_in_namespace(field, owner.namespace) if field and owner.kind != "Pod" else ()
-    same_name = [candidate.metadata for candidate in candidates if candidate.metadata.name == owner.name]
-    if any(metadata.uid or metadata.creation_timestamp for metadata in same_name):
-        return True
-    return _has_real_pods(owner, cluster)
-
-
-def _has_real_pods(owner: Owner, cluster: Cluster) -> bool:
-    """Return whether the cluster has a pod of the owner that was not made up from a manifest."""
-    from kschedctl.replay.controllers.plan_change import ExistingPods  # noqa: PLC0415 - only for manifests
-
-    return any(not is_made_up(pod) for pod in ExistingPods(cluster).find_workload_pods(*owner))
+    metadata = cast("ApiObject", workload).metadata
+    return bool(metadata.uid or metadata.creation_timestamp)
 
 
 def _iter_manifest_edits(changes: Iterable[Mapping[str, Any]], owner: Owner) -> Iterator[str]:

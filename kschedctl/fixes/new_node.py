@@ -17,6 +17,7 @@ from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.edits import add_or_replace_pods
 from kschedctl.reports.new_node import NeverScheduled, NewNode, NewPoolNodes, NodeGrowth, QueueShare
+from kschedctl.reports.placements import EvictedPod, EvictionFate, list_displaced_pods
 from kschedctl.reports.remedy import Remedy
 from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.snapshot.nodes import ZONE
@@ -313,13 +314,14 @@ def simulate_growth(
     new_nodes = autoscaler.grow_for_pending_pods(settled.cluster)
     pool_by_node: dict[str, str] = {}
     daemon_keys: set[str] = set()
-    loops = evicted = 0
+    loops = 0
+    preempted = [*settled.preempted]
     while new_nodes.nodes and loops < max_loops:
         loops += 1
         pool_by_node |= {node.metadata.name: pool for pool, nodes in new_nodes.nodes.items() for node in nodes}
         daemon_keys |= {pod.key for pod in new_nodes.daemons}
         settled = settle(add_new_nodes(settled.cluster, new_nodes), call_extender=call_extender)
-        evicted += len(settled.evicted)
+        preempted += settled.preempted
         new_nodes = autoscaler.grow_for_pending_pods(settled.cluster)
 
     # Report where the pending pods are now, and why the remaining ones get no node.
@@ -336,10 +338,21 @@ def simulate_growth(
         pools=tuple(_iter_new_nodes_by_pool(settled.cluster, pool_by_node, daemon_keys)),
         never=tuple(_report_never_scheduled_pods(settled, new_nodes.reasons, causes)),
         placements=placements,
-        evicted=evicted,
+        evicted=len(list_displaced_pods(preempted)),
+        preempted=tuple(_update_fate(eviction, settled.cluster) for eviction in preempted),
         sources=autoscaler.sources,
         doubts=(*autoscaler.doubts, *unfinished),
     )
+
+
+def _update_fate(eviction: EvictedPod, cluster: Cluster) -> EvictedPod:
+    """Return the eviction with the node that the recreated pod has in the cluster, if it has one."""
+    if eviction.fate not in (EvictionFate.MOVED, EvictionFate.PENDING):
+        return eviction
+    namespace, _, name = eviction.pod.partition("/")
+    pod = cluster.pod(namespace, name)
+    node = pod.spec.node_name if pod is not None else ""
+    return replace(eviction, fate=EvictionFate.MOVED if node else EvictionFate.PENDING, target=node)
 
 
 def add_new_nodes(cluster: Cluster, new: NewNodes) -> Cluster:

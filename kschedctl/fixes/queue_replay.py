@@ -1,5 +1,8 @@
 """Replay the scheduling queue with a fix: waiting pods are scheduled in order, and the target must get a node.
 
+Nobody applies a fix at once, so the waiting pods that get a node without the fix get it first. The fix is then applied
+to the cluster with these pods on their nodes.
+
 If the unchanged cluster evicts no pod, only some pods are scheduled: those that get a node without the fix, and those
 that the fix may affect. A fix may affect pods that fit on a node that it adds or changes, that depend on an object that
 it edits, or that select pods whose places may change.
@@ -9,25 +12,39 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+from msgspec import structs
 
 from kschedctl.api.arrays import NO_ROW, Amounts, Ints, Position, Rows, find_positions
 from kschedctl.api.labels import SelectorError, selector_from_api
 from kschedctl.api.node_selector import compile_required_node_affinity
-from kschedctl.api.objects import Node, Pod
+from kschedctl.api.objects import Node, Pod, Struct
 from kschedctl.api.ownership import Owner, find_owner
+from kschedctl.cluster import Cluster
 from kschedctl.fixes.ranking import QueueResult
-from kschedctl.fixes.trial.changes import is_valid_update
+from kschedctl.fixes.trial.changes import (
+    EditedObject,
+    ObjectReader,
+    apply_fixes,
+    build_object_reader,
+    is_valid_update,
+)
 from kschedctl.fixes.trial.trials import RemedyTrial, apply_edits_to_cluster, build_changed_replicas, get_anti_affinity
 from kschedctl.replay.controllers.job_failures import JobFailures
 from kschedctl.replay.controllers.target_pod import find_groups_of_pod
 from kschedctl.replay.edits import ObjectKey, add_or_replace_pods, change_pods, is_made_up
 from kschedctl.replay.pending_pods import is_pending
 from kschedctl.replay.placements import report_evictions
-from kschedctl.replay.settling import enable_pod_recreation, find_pods_still_pending, schedule_victims_until_stable
+from kschedctl.replay.settling import (
+    build_resulting_cluster,
+    enable_pod_recreation,
+    find_pods_still_pending,
+    schedule_victims_until_stable,
+)
 from kschedctl.reports.placements import EvictedPod, FailedJob
 from kschedctl.scheduler.engine.cycle import Filtering, run_pre_filter
 from kschedctl.scheduler.engine.profile import FrameworkLike
@@ -55,6 +72,8 @@ class RunWithoutFix(NamedTuple):
     """Names of the nodes by the keys of the pods that get them. A key is `namespace/name`."""
     victims_by_pod: dict[str, tuple[str, ...]]
     """Keys of the evicted pods by the keys of the pods for which they are evicted."""
+    cluster: Cluster
+    """The cluster with all these pods on their nodes, and without the evicted pods that get no other node."""
     evicted: tuple[EvictedPod, ...] = ()
     """Reports on all evictions, in order."""
     failed_jobs: tuple[FailedJob, ...] = ()
@@ -80,9 +99,25 @@ def _compute_run_without_fix(scheduler: Scheduler) -> RunWithoutFix:
     return RunWithoutFix(
         _map_pods_to_nodes(simulation, waiting),
         _map_pods_to_victims(simulation),
+        build_resulting_cluster(simulation),
         evicted=report_evictions(simulation),
         failed_jobs=JobFailures.of(simulation.view.objects).report_failed_jobs(scheduler.cluster),
     )
+
+
+def settle_queue_without_fix(scheduler: Scheduler) -> Scheduler:
+    """Return a scheduler of the cluster in which the waiting pods that get a node without a fix have it.
+
+    Return the scheduler itself if no pod gets a node. The result is cached for each view of a scheduler.
+    """
+    settled: Scheduler = scheduler.view.memo(settle_queue_without_fix, lambda: _build_settled_scheduler(scheduler))
+    return settled
+
+
+def _build_settled_scheduler(scheduler: Scheduler) -> Scheduler:
+    """Build the scheduler of the cluster that `replay_queue_without_fix` leaves behind."""
+    run = replay_queue_without_fix(scheduler)
+    return Scheduler(run.cluster, scheduler.call_extender) if run.node_by_pod or run.evicts_pods else scheduler
 
 
 def _map_pods_to_nodes(simulation: Simulation, positions: Iterable[Position]) -> dict[str, str]:
@@ -162,6 +197,9 @@ def find_node_once_others_are_gone(scheduler: Scheduler, gone_pods: frozenset[st
 def replay_queue_with_fix(trial: RemedyTrial, *, stays_first_replica: bool = False) -> QueueResult:
     """Apply the fix, schedule the waiting pods in queue order, and report whether the target pod gets a node.
 
+    The fix is applied after the waiting pods that need no fix have their nodes, unless the target is one of them. It
+    does not hold if these pods displace a pod that the fix moves or removes, or take the room for a pod that it moves.
+
     If the target evicts pods, the fix holds only if the fix opens the node and the trial of the fix evicts pods as
     well.
 
@@ -171,6 +209,14 @@ def replay_queue_with_fix(trial: RemedyTrial, *, stays_first_replica: bool = Fal
     The result also names other pods. If the fix does not hold, these are the target's rivals. Otherwise, they are the
     pods that also get a node thanks to the fix, and the pods ahead of the target on nodes that the fix opened.
     """
+    trial_now = trial
+    settled = settle_queue_without_fix(trial.scheduler)
+    placed_now = replay_queue_without_fix(trial.scheduler).node_by_pod
+    is_settled = settled is not trial.scheduler and trial.authored_pod.key not in placed_now
+    if is_settled:
+        trial = _apply_changes_to_settled_cluster(trial, settled)
+    settled_pods = placed_now if is_settled else {}
+
     # Build the changed cluster with the target pod, which may be new.
     target_key = ObjectKey.of(trial.authored_pod)
     edits = {key: edit for key, edit in trial.edits.items() if key != target_key}
@@ -181,8 +227,15 @@ def replay_queue_with_fix(trial: RemedyTrial, *, stays_first_replica: bool = Fal
         cluster = change_pods(cluster, build_changed_replicas(cluster, pod_before, trial.authored_pod))
     if target_key in trial.edits or not _is_pod_in_cluster(trial):
         cluster = add_or_replace_pods(cluster, [trial.authored_pod if trial.created else trial.pod])
+    changed_scheduler = Scheduler(cluster, trial.scheduler.call_extender)
+
+    # A fix that moves or removes pods needs them to be where they are now.
+    nodes_with_room = frozenset(trial.feasible_or_nominated_nodes)
+    settled_in_new_room = tuple(key for key, node in settled_pods.items() if node in nodes_with_room)
+    if is_settled and not _are_edited_pods_unaffected(trial_now.edits, trial.edits, changed_scheduler, target_key):
+        return QueueResult(holds=False, rivals=settled_in_new_room or tuple(settled_pods))
     simulation, outcomes = _schedule_affected_pods(
-        Scheduler(cluster, trial.scheduler.call_extender), trial, target_key, stays_first_replica=stays_first_replica
+        changed_scheduler, trial, target_key, stays_first_replica=stays_first_replica
     )
 
     # The placed pods in the order in which they got their nodes.
@@ -194,10 +247,9 @@ def replay_queue_with_fix(trial: RemedyTrial, *, stays_first_replica: bool = Fal
     gaining_pods = tuple(
         key for key in other_pods if key not in placed_without_fix and _is_waiting_without_fix(trial.scheduler, key)
     )
-    nodes_with_room = frozenset(trial.feasible_or_nominated_nodes)
     pods_in_new_room = [key for key in other_pods if node_by_pod[key] in nodes_with_room]
 
-    rivals = tuple(pods_in_new_room) or gaining_pods
+    rivals = (*settled_in_new_room, *pods_in_new_room) or gaining_pods
     node = node_by_pod.get(trial.authored_pod.key)
     if node is None:
         return QueueResult(holds=False, rivals=rivals)
@@ -214,6 +266,52 @@ def replay_queue_with_fix(trial: RemedyTrial, *, stays_first_replica: bool = Fal
         also_places=gaining_pods,
         waiting_siblings=_count_waiting_siblings(simulation, find_owner(trial.authored_pod)),
     )
+
+
+def _apply_changes_to_settled_cluster(trial: RemedyTrial, settled: Scheduler) -> RemedyTrial:
+    """Return the trial with its changes applied to the settled cluster's objects. Its cycle is not replayed."""
+    target_key = ObjectKey.of(trial.authored_pod)
+    read_object: ObjectReader = settled.view.memo(build_object_reader, lambda: build_object_reader(settled.cluster))
+
+    def read(key: ObjectKey) -> Struct | None:
+        """Return the object of the settled cluster, or the target pod as the trial read it."""
+        return trial.edits[key].before if key == target_key else read_object(key)
+
+    return replace(trial, scheduler=settled, edits=apply_fixes(trial.changes, read))
+
+
+def _are_edited_pods_unaffected(
+    edits_now: Mapping[ObjectKey, EditedObject],
+    settled_edits: Mapping[ObjectKey, EditedObject],
+    scheduler: Scheduler,
+    target_key: ObjectKey,
+) -> bool:
+    """Return whether the running pods that a fix edits are still on their nodes, and the moved ones fit on the new one.
+
+    `edits_now` are the edits of the current cluster, and `settled_edits` are those of the settled one. `scheduler` has
+    the settled cluster with the fix. The target pod at `target_key` does not count.
+    """
+    for key, edit in edits_now.items():
+        before, after = edit.before, edit.after
+        if key == target_key or not isinstance(before, Pod) or not before.spec.node_name:
+            continue
+        settled_before = settled_edits[key].before
+        if not isinstance(settled_before, Pod) or settled_before.spec.node_name != before.spec.node_name:
+            return False
+        is_moved = isinstance(after, Pod) and after.spec.node_name not in ("", before.spec.node_name)
+        if is_moved and not _does_pod_fit_on_its_node(scheduler, f"{key.namespace}/{key.name}"):
+            return False
+    return True
+
+
+def _does_pod_fit_on_its_node(scheduler: Scheduler, key: str) -> bool:
+    """Return whether the pod would fit on its node beside the other pods there if it were scheduled now."""
+    position = scheduler.view.pods.index[key]
+    pod = scheduler.view.pods.objects[position]
+    unbound_pod = structs.replace(pod, spec=structs.replace(pod.spec, node_name=""))
+    simulation = Simulation(Scheduler(add_or_replace_pods(scheduler.cluster, [unbound_pod])), preemption=False)
+    cycle = simulation.run_cycle(Position(simulation.view.pods.index[key]))
+    return simulation.view.nodes.index[pod.spec.node_name] in cycle.feasible
 
 
 def _count_waiting_siblings(simulation: Simulation, owner: Owner) -> int:

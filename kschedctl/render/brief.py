@@ -36,7 +36,7 @@ from kschedctl.reports.not_created import NOT_CREATED
 from kschedctl.reports.remedy import chain_commands
 from kschedctl.reports.report import PlainReport
 from kschedctl.reports.summary import LONGEST, CostKind, ShortFix, ShortPods, Summary
-from kschedctl.reports.unknown import affect_only_verdict
+from kschedctl.reports.unknown import NOT_CERTAIN, VERDICT, describe_unread_kinds
 from kschedctl.text.counts import agreeing, capitalize, counted
 from kschedctl.text.printable import describe_misfit, printable, rewrite_fit_error
 
@@ -362,11 +362,13 @@ def _list_doubts_besides_headline(document: Document, summary: Summary) -> tuple
         return summary.doubts
     unknown = getattr(document, "unknown", ())
     is_headline_cut = len(summary.headline) == LONGEST
-    if not unknown or not affect_only_verdict(unknown) or is_headline_cut:
+    remaining_unknown = [entry for entry in unknown if entry.affects != VERDICT]
+    if len(remaining_unknown) == len(unknown) or is_headline_cut:
         return summary.doubts
-    # The headline names the first doubt or, if the first doubt is an interruption, the second.
-    named = 1 if getattr(document, "interrupted", False) else 0
-    return summary.doubts[:named] + summary.doubts[named + 1 :]
+    # The doubt about unread kinds is the first one or, if the first doubt is an interruption, the second.
+    unread = 1 if getattr(document, "interrupted", False) else 0
+    remaining_doubts = [describe_unread_kinds(remaining_unknown)] if remaining_unknown else []
+    return (*summary.doubts[:unread], *remaining_doubts, *summary.doubts[unread + 1 :])
 
 
 def _iter_brief_parts(
@@ -472,7 +474,7 @@ def _describe_unsaid_doubts(summary: Summary, unsaid_doubts: tuple[str, ...]) ->
     An undecided result without known doubts is only called uncertain. Return "" if the headline names all doubts.
     """
     doubts_text = "; ".join(unsaid_doubts)
-    if summary.undecided and unsaid_doubts:
+    if summary.undecided and unsaid_doubts and unsaid_doubts == summary.doubts:
         return f"not certain: {doubts_text}"
     if summary.undecided and not summary.doubts:
         return "not certain"
@@ -639,7 +641,10 @@ def _describe_verdict_and_node(summary: Summary) -> str:
     verdict = f"{condition}{summary.subject} {describe_verdict(summary.verdict)}"
     if summary.nominated:
         return f"{verdict}: would preempt {count(len(summary.victims), 'pod')} on {summary.nominated}"
-    return f"{verdict} on {next(iter(summary.best))}" if _has_node(summary) else verdict
+    if not _has_node(summary):
+        return verdict
+    doubt = f", but {NOT_CERTAIN}" if summary.undecided else ""
+    return f"{verdict} on {next(iter(summary.best))}{doubt}"
 
 
 def _has_node(summary: Summary) -> bool:

@@ -329,14 +329,15 @@ def _describe_outcome(group: RetriedPods) -> str:
     return f"{group.queue}{refused}" if group.queue else "scheduled"
 
 
-def build_preempted_section(evicted: Sequence[EvictedPod], style: Style, chain: EvictionChain | None = None) -> Page:
+def build_preempted_section(
+    evicted: Sequence[EvictedPod], style: Style, chain: EvictionChain | None = None, title: str = "Preempted pods"
+) -> Page:
     """Build the list of preempted pods, and of victims that equal pods could replace.
 
     Only the first TIES_SHOWN of these victims are listed, unless the style lists all nodes. The eviction chain follows
     if replacements preempt other pods or return to their old nodes.
     """
     displaced = [pod.pod for pod in evicted if not pod.was_terminating]
-    title = "Preempted pods"
     if len(displaced) > len({*displaced}):  # a replacement is listed under the name of the pod that it replaces
         title += f", {counted(len(displaced), 'eviction')} of {counted(len({*displaced}), 'pod')}"
     page = build_struct_table(evicted, style, {"target": _build_replacement_cell}, title=title, full=False)

@@ -6,7 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from kschedctl.cluster import Cluster, Gap
+from msgspec import structs
+
+from kschedctl.api.objects import Pod
+from kschedctl.cluster import FIELDS, Cluster, Gap
 from kschedctl.reports.unknown import UnknownKind, Unread, is_undecided
 from kschedctl.scheduler.engine import unsure_nominations
 from kschedctl.scheduler.engine.cycle import Cycle
@@ -111,7 +114,33 @@ def merge_unknown_kinds(answers: Iterable[Iterable[UnknownKind]]) -> tuple[Unkno
         previous = merged.get(unknown.kind)
         if previous is None or IMPORTANCE[unknown.affects] > IMPORTANCE[previous.affects]:
             merged[unknown.kind] = unknown
+        if previous is not None and previous.named_objects != unknown.named_objects:
+            named_objects = tuple(dict.fromkeys((*previous.named_objects, *unknown.named_objects)))
+            merged[unknown.kind] = structs.replace(merged[unknown.kind], named_objects=named_objects)
     return tuple(merged.values())
+
+
+def add_objects_named_by_pod(unknown: Iterable[UnknownKind], pod: Pod, cluster: Cluster) -> tuple[UnknownKind, ...]:
+    """Return the unread kinds with the objects that the pod names and the cluster does not have."""
+    return tuple(
+        structs.replace(entry, named_objects=_list_unread_objects(entry.kind, pod, cluster)) for entry in unknown
+    )
+
+
+def _list_unread_objects(kind: str, pod: Pod, cluster: Cluster) -> tuple[str, ...]:
+    """Return the objects of the kind that the pod names and the cluster does not have, as in `named_objects`."""
+    spec, namespace = pod.spec, pod.metadata.namespace
+    names_by_kind = {
+        "PersistentVolumeClaim": [
+            volume.persistent_volume_claim.claim_name for volume in spec.volumes if volume.persistent_volume_claim
+        ],
+        "ResourceClaim": [claim.resource_claim_name for claim in spec.resource_claims if claim.resource_claim_name],
+    }
+    names = dict.fromkeys(names_by_kind.get(kind, ()))
+    if not names:
+        return ()
+    read_names = {stored.metadata.name for stored in cluster.list_in_namespace(FIELDS[kind], namespace)}
+    return tuple(f"{namespace}/{name}" for name in names if name not in read_names)
 
 
 SEARCH_UNFINISHED = "on node {} were not searched to the end (limit: {:,} steps)"

@@ -442,6 +442,8 @@ class ScaleDown(Report, frozen=True):
     loop_error: str | None = None
     planned: bool = False
     """True if the loop reached scale-down. Otherwise, the fields below are empty."""
+    pending_on_nodes: tuple[str, ...] = ()
+    """The pending pods that fit now. The autoscaler has them on nodes already, so they count in utilizations."""
     candidates: tuple[str, ...] = ()
     """The nodes that are examined, in order."""
     unneeded: tuple[str, ...] = ()

@@ -10,6 +10,7 @@ import msgspec
 from kschedctl.api.copying import replace
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.document import Document
+from kschedctl.reports.placements import EvictedPod
 from kschedctl.text.counts import agreeing, counted, first_few
 
 
@@ -182,7 +183,9 @@ class NodeGrowth(Document, frozen=True):
     placements: dict[str, str] = msgspec.field(default_factory=dict)
     """Pod -> node, for the pods that found no room before."""
     evicted: int = 0
-    """The number of pods that were preempted."""
+    """The number of pods that were preempted, apart from pods that were being deleted anyway."""
+    preempted: tuple[EvictedPod, ...] = ()
+    """The evictions of these pods in their order, with what becomes of the pods once all new nodes exist."""
     sources: tuple[str, ...] = ()
     """The places at which node groups and flags were read."""
     doubts: tuple[str, ...] = ()

@@ -39,7 +39,7 @@ NOT_CERTAIN = "not certain"
 """The words next to a verdict that unread kinds could change."""
 
 
-class UnknownKind(msgspec.Struct, frozen=True, rename="camel"):
+class UnknownKind(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """A kind of objects that were not read and that may exist."""
 
     kind: str
@@ -51,6 +51,8 @@ class UnknownKind(msgspec.Struct, frozen=True, rename="camel"):
     One of verdict, message, scores, victims, remedies, replacement (of running pods), creation (which pods could not be
     created), and findings.
     """
+    named_objects: tuple[str, ...] = ()
+    """The objects of this kind that the pod names, such as `NAMESPACE/NAME` of its claims. None of them was read."""
 
 
 class Unread(TypedDict):
@@ -83,11 +85,6 @@ def is_undecided(unknown: Iterable[UnknownKind]) -> bool:
     return any(entry.affects == VERDICT for entry in unknown)
 
 
-def affect_only_verdict(unknown: Iterable[UnknownKind]) -> bool:
-    """Return whether all the unread kinds could change the verdict, so that `describe_doubt` names each of them."""
-    return all(entry.affects == VERDICT for entry in unknown)
-
-
 def describe_unread_kinds(unknown: Iterable[UnknownKind]) -> str:
     """Describe which kinds were not read, and why.
 
@@ -95,14 +92,24 @@ def describe_unread_kinds(unknown: Iterable[UnknownKind]) -> str:
     'Pods and Jobs were not read'
     >>> describe_unread_kinds([UnknownKind("PersistentVolumeClaim", "were not among the files", VERDICT)])
     'the files contain no list of PersistentVolumeClaims'
+    >>> named = UnknownKind("PersistentVolumeClaim", "were not read", VERDICT, named_objects=("shop/data",))
+    >>> describe_unread_kinds([named])
+    'PersistentVolumeClaim shop/data was not read; PersistentVolumeClaims were not read'
     """
+    entries = list(unknown)
+    named_objects = [f"{entry.kind} {join_words(entry.named_objects)}" for entry in entries if entry.named_objects]
+    clauses = []
+    if named_objects:
+        is_single = len(named_objects) == 1 and sum(len(entry.named_objects) for entry in entries) == 1
+        clauses.append(f"{join_words(named_objects)} {'was' if is_single else 'were'} not read")
     by_why: dict[str, list[str]] = {}
-    for entry in unknown:
+    for entry in entries:
         by_why.setdefault(entry.why, []).append(PLURALS.get(entry.kind) or pluralize_kind(entry.kind))
-    return "; ".join(
+    clauses += (
         f"{NO_LISTS[why]} {join_words(kinds, 'or')}" if why in NO_LISTS else f"{join_words(kinds)} {why}"
         for why, kinds in by_why.items()
     )
+    return "; ".join(clauses)
 
 
 def advise_reading(unknown: Iterable[UnknownKind]) -> str:

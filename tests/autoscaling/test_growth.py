@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import Run, Write
 
 import kschedctl
 from kschedctl.autoscaling.cluster_autoscaler.scale_down import scale_down
@@ -80,6 +83,54 @@ def test_pods_too_large_for_any_node_add_no_node() -> None:
     _, growth = simulate_growth(build_web(1, cpu="5"), 3, "a")
     assert (growth.nodes, growth.loops, growth.unplaced_count) == (0, 0, 1)
     assert growth.never[0].autoscaler == "pod didn't trigger scale-up: 1 Insufficient cpu"
+
+
+@pytest.mark.parametrize("waits_before", [False, True])
+def test_pods_evicted_after_new_nodes_came_are_named(
+    run: Run, write: Write, tmp_path: Path, waits_before: bool
+) -> None:
+    """Pod follow needs pod web in its zone, so it evicts pod old on n-a only once web has a new node.
+
+    The replacement of old has a new node in the end.
+    """
+    old = build_filling_pod("n-a")
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "old", "uid": "r", "controller": True}
+    old["metadata"] |= {"name": "old", "ownerReferences": [owner], "uid": "old"}
+    affinity = {"topologyKey": "topology.kubernetes.io/zone", "labelSelector": {"matchLabels": {"app": "web"}}}
+    follow: Json = build_filling_pod("")
+    follow["metadata"]["name"] = "follow"
+    follow["spec"]["containers"][0]["image"] = "web"
+    follow["spec"] |= {
+        "nodeSelector": {"kubernetes.io/hostname": "n-a"},
+        "priorityClassName": "important",
+        "affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [affinity]}},
+    }
+    important = {"kind": "PriorityClass", "metadata": {"name": "important"}, "value": 100}
+    if waits_before:
+        follow["metadata"]["uid"] = "follow"
+        follow["spec"]["priority"] = 100
+    cluster = [build_node("n-a", "a"), old, important, *([follow] if waits_before else [])]
+    manifests = [build_web(1), *([] if waits_before else [follow])]
+    group = {"id": "g-a", "min": 0, "max": 5, "target": 1, "nodes": ["n-a"]}
+    groups = tmp_path / "groups.json"
+    groups.write_text(json.dumps({"nodeGroups": [group]}))
+    chart = write(*manifests, name="new.json", whole=False)
+    options = ["-f", chart, "-f", write(*cluster), "--node-groups", str(groups)]
+    question = ["simulate", *options, "--autoscale", "--pending"]
+
+    document = json.loads(run(*question, "-o", "json").out)
+    (eviction,) = document["growth"]["preempted"]
+    assert (eviction["pod"], eviction["by"], eviction["node"]) == ("d/old", "d/follow", "n-a")
+    assert (eviction["fate"], eviction["target"]) == ("Moved", "g-a-new-2")
+    assert document["growth"]["evicted"] == 1
+    assert not document["evicted"]
+    assert document["evictedForWaiting"] == (["d/old"] if waits_before else [])
+
+    page = " ".join(run(*question).out.split())
+    assert "with 2 new nodes (2 of g-a), and then 1 pod is evicted (d/old)" in page
+    assert "Preempted pods, after new nodes are added PREEMPTED POD" in page
+    assert "d/old" in run(*question, "--brief").out
+    assert run(*question, "--max-evictions", "0").code == (0 if waits_before else 1)
 
 
 def test_groups_of_several_zones_grow_until_pods_are_spread() -> None:

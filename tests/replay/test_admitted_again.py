@@ -268,9 +268,10 @@ def simulate_larger_pods(surge: int, *, request: str, hard: str, replicas: int =
 
 
 def test_fixes_for_a_changed_deployment_outlast_its_rollout_with_surge() -> None:
-    """Each fix leaves room for a new pod next to the three old ones, so smaller requests are no fix."""
+    """Each fix leaves room for a new pod next to the three old ones."""
     (lacking,) = simulate_larger_pods(1, request="1200m", hard="3500m").not_created
     assert [fix.what for fix in lacking.fixes] == [
+        "request 500m cpu instead of 1200m",
         "set replicas to 2 instead of 3",
         "raise ResourceQuota q to requests.cpu=4800m",
     ]
@@ -279,10 +280,38 @@ def test_fixes_for_a_changed_deployment_outlast_its_rollout_with_surge() -> None
         report = simulate_larger_pods(1, request=request, hard=hard, replicas=replicas, rollout=True)
         return bool(report.workloads[0].rollout == "complete")
 
+    assert complete("500m", "3500m")
     assert complete("1200m", "3500m", replicas=2)
     assert complete("1200m", "4800m")
     assert not complete("1166m", "3500m")  # although three pods of this size fit into the quota
     assert not complete("1200m", "3600m")
+
+
+def test_fixes_for_a_changed_deployment_are_made_in_its_manifest() -> None:
+    """The Deployment exists, but applying the manifest would undo a patch of it."""
+    (lacking,) = simulate_larger_pods(1, request="1200m", hard="3500m").not_created
+    in_manifest = {fix.what: (fix.edits, fix.commands) for fix in lacking.fixes if fix.by == "author"}
+    assert in_manifest == {
+        "request 500m cpu instead of 1200m": (
+            ("spec.template.spec.containers[0].resources.requests.cpu: 500m",),
+            (),
+        ),
+        "set replicas to 2 instead of 3": (("spec.replicas: 2",), ()),
+    }
+
+
+def test_number_of_pods_in_the_quota_does_not_prevent_smaller_requests() -> None:
+    """Two new pods come before the first old one leaves, and 788m are a ninth of 7.1 CPUs. Only 8 pods are allowed."""
+    changed = build_deployment(7, "1200m")
+    changed["spec"]["strategy"] = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 2, "maxUnavailable": 1}}
+    old = [build_running_pod(name, requests={"cpu": "1100m"}) for name in "abcde"]
+    used, hard = {"requests.cpu": "5500m", "pods": "5"}, {"requests.cpu": "7100m", "pods": "8"}
+    cluster = build_cluster(*old, build_quota("q", used, hard))
+    (lacking,) = simulate(cluster, [changed]).not_created
+    assert lacking.fixes[0].what == "request 788m cpu instead of 1200m"
+    smaller = build_deployment(7, "788m")
+    smaller["spec"]["strategy"] = changed["spec"]["strategy"]
+    assert simulate(cluster, [smaller], rollout=True).workloads[0].rollout == "complete"
 
 
 def test_smaller_requests_suffice_if_old_pods_leave_first() -> None:

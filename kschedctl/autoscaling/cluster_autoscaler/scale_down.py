@@ -25,6 +25,7 @@ from kschedctl.autoscaling.cluster_autoscaler.options import (
     read_autoscaled_groups,
     read_autoscaler_options,
 )
+from kschedctl.autoscaling.cluster_autoscaler.pods import is_expendable
 from kschedctl.autoscaling.cluster_autoscaler.removal import (
     Removal,
     RemovalSimulator,
@@ -461,9 +462,12 @@ def _build_scale_down_report(
     if plan is None:
         return report
     marked_since = {node.metadata.name: _find_marked_since(node) for node in plan.unneeded}
+    options = scale_up_run.loop.options
+    pods_on_nodes = (pod.key for pod in scale_up_run.filtered_out if not is_expendable(pod, options))
     return replace(
         report,
         planned=True,
+        pending_on_nodes=tuple(sorted(pods_on_nodes)),
         candidates=tuple(node.metadata.name for node in plan.candidates),
         unneeded=tuple(node.metadata.name for node in plan.unneeded),
         to_delete=plan.to_delete,

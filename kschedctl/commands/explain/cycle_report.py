@@ -106,6 +106,7 @@ def explain_pod(scheduler: Scheduler, pod: Pod, *, nodes: bool = True) -> Explan
 
     template_gap = _find_gap_in_claim_templates(report, pod, scheduler.cluster)
     unknown = merge_unknown_kinds((report.unknown, () if template_gap is None else (template_gap,)))
+    unknown = doubts.add_objects_named_by_pod(unknown, pod, scheduler.cluster)
     report = replace(report, missing_class=_find_missing_class(report, pod, scheduler))
     explanation = replace(report, headline=build_full_headline(report, pod, scheduler), unknown=unknown)
     if not nodes:

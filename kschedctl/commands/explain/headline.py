@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from kschedctl.api.objects import Pod
 from kschedctl.commands.explain.pod_group_report import GATED, PLACED
-from kschedctl.commands.explain.report import UNSCHEDULABLE, Explanation, PreemptionReport, describe_causes
+from kschedctl.commands.explain.report import UNSCHEDULABLE, Cause, Explanation, PreemptionReport, describe_causes
+from kschedctl.scheduler.plugins.node_resources.fit import Insufficient, TooManyPods
 from kschedctl.scheduler.plugins.taint_toleration import UntoleratedTaint
 from kschedctl.text.counts import agreeing, counted, join_first_few
 
@@ -59,10 +60,26 @@ def get_cause_for_grouping(report: Explanation) -> str:
         return _get_cause_of_preemption(preemption)
     if not report.causes or report.verdict != "Unschedulable":
         return report.headline
-    cause = report.causes[0]
+    cause = _choose_main_cause(report.causes)
     if isinstance(cause.fact_data, UntoleratedTaint) and cause.fact_data.is_no_node_initialized:
         return f"{cause.reason}: {NOT_INITIALIZED}"
     return cause.reason
+
+
+def _choose_main_cause(causes: Sequence[Cause]) -> Cause:
+    """Return the cause that has to end first: the first one, unless that is a lack of resources.
+
+    If something else also keeps the pod off every candidate node, more resources do not help, so that comes first.
+    """
+    first = causes[0]
+    if not isinstance(first.fact_data, Insufficient | TooManyPods):
+        return first
+    lasting_causes = (
+        cause
+        for cause in causes
+        if cause.within and cause.nodes == cause.within and not isinstance(cause.fact_data, Insufficient | TooManyPods)
+    )
+    return next(lasting_causes, first)
 
 
 def _get_cause_of_preemption(preemption: PreemptionReport) -> str:

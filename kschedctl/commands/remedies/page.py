@@ -157,8 +157,12 @@ def _build_waiting_row(pods: HelplessPods, style: Style) -> Row:
     If these pods need a fix of their own, the row names it.
     """
     workload = Marked(pods.workload, Tone.STRONG)
-    taken_text = ", but other waiting pods take its room first" if pods.alone_is_taken else ""
-    own_fix = (f"Needs a separate fix: {pods.alone}{taken_text}",) if pods.alone else ()
+    limit_text = ""
+    if pods.alone_is_taken:
+        limit_text = ", but other waiting pods take its room first"
+    elif pods.alone_is_too_little:
+        limit_text = f", which is enough for {pods.alone_clears:,} of the {pods.alone_wanted:,} pods that need it"
+    own_fix = (f"Needs a separate fix: {pods.alone}{limit_text}",) if pods.alone else ()
     return (f"{len(pods.pods):,}", Stack((workload, *describe_message(pods.message, style, len(pods.pods)), *own_fix)))
 
 

@@ -3,14 +3,16 @@
 Fixes that give up a guarantee or lose something are chosen only if no other fix helps any more.
 
 The fixes to choose from are the smallest fixes of each group of similar waiting pods. Changes that the author makes are
-made for the whole group. The effect of a fix is simulated: all pending pods pass the queue of the changed cluster. A
-fix is not simulated again if it cleared fewer pods before than another clears now, since it is assumed to clear no more
-pods after other fixes than alone (lazy greedy choice: Minoux, 1978).
+made for the whole group. The effect of a fix is simulated: it is applied to the settled cluster, in which the pods
+that need no fix have their nodes, and all pods that still wait pass the queue. A fix is not simulated again if it
+cleared fewer pods before than another clears now, since it is assumed to clear no more pods after other fixes than
+alone (lazy greedy choice: Minoux, 1978).
 """
 
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import ceil
@@ -149,6 +151,7 @@ class GreedyChoice:
     """A greedy choice among proposals, and its state."""
 
     cluster: Cluster
+    """The settled cluster without any proposal, in which the fixes were found."""
     proposals: list[Proposal]
     settled: SettledCluster
     """The settled cluster with the chosen proposals applied."""
@@ -326,6 +329,11 @@ class GreedyChoice:
         changed = apply_edits_to_cluster(self.cluster, self._collect_edits(proposal), with_pods_and_nodes=True)
         return UnexplainedSettling.settle(changed, self.call_extender)
 
+    def count_cleared_pods(self, changes: frozenset[Fix]) -> int | None:
+        """Return how many pods these changes cleared when they were last tried, or None if they were not tried."""
+        numbers = (number for proposal, number in self.cleared.items() if set(proposal.fix.trial.changes) == changes)
+        return max(numbers, default=None)
+
     def _count_waiting_pods_to_help(self, proposal: Proposal) -> int:
         """Count the pods that the proposal may help and that still wait."""
         return sum(key in self.settled.waiting for key in proposal.may_help)
@@ -461,7 +469,7 @@ def find_remedies_of_many(
     other_waiting_pods = frozenset(initial.waiting).difference(keys)
     proposals = merge_group_proposals(searched_groups)
     choice = GreedyChoice(
-        cluster,
+        initial.cluster,
         proposals,
         settled=initial,
         advance=advance,
@@ -496,7 +504,7 @@ def find_remedies_of_many(
                 chosen.proposal,
                 placed.intersection(chosen.cleared),
                 other_waiting_pods,
-                cluster,
+                initial.cluster,
                 choice.rollouts.replay(chosen.proposal.fix.trial),
                 manifest=manifests.get(chosen.proposal.pods[0].key),
             )
@@ -613,10 +621,18 @@ def _iter_helpless_pods(
     The message is about the `initial` cluster, which lacks the nodes that the proposals add. The best fix of the group
     is named if it is harmless and was not chosen. `manifest_by_pod` has the manifests of pods that do not exist yet.
     """
+    helpless_groups = []
+    wanted: Counter[frozenset[Fix]] = Counter()  # the changes of a fix -> the number of pods that need it
     for group in groups:
         waiting = tuple(pod.key for pod in group.pods if pod.key in choice.settled.waiting)
         if not waiting:
             continue
+        unchosen_fix = _find_harmless_unchosen_fix(group, choice)
+        helpless_groups.append((group, waiting, unchosen_fix))
+        if unchosen_fix is not None:
+            wanted[frozenset(unchosen_fix.trial.changes)] += len(waiting)
+
+    for group, waiting, unchosen_fix in helpless_groups:
         first_pod = group.pods[0]
         helpless = HelplessPods(
             waiting,
@@ -624,12 +640,15 @@ def _iter_helpless_pods(
             message=initial.waiting[waiting[0]],
             impossible=group.impossible,
         )
-        unchosen_fix = _find_harmless_unchosen_fix(group, choice)
         if unchosen_fix is not None:
+            changes = frozenset(unchosen_fix.trial.changes)
+            changes_pods = ObjectKey.of(first_pod) in unchosen_fix.trial.edits  # and then only pods of one workload
             helpless = structs.replace(
                 helpless,
                 alone=build_remedy(unchosen_fix, ObjectKey.of(first_pod)).summary,
-                alone_is_taken=frozenset(unchosen_fix.trial.changes) in choice.fruitless,
+                alone_is_taken=changes in choice.fruitless,
+                alone_clears=None if changes_pods else choice.count_cleared_pods(changes),
+                alone_wanted=len(waiting) if changes_pods else wanted[changes],
             )
         yield helpless
 

@@ -144,6 +144,15 @@ class HelplessPods(Document, frozen=True):
     """The best fix that was found for the first of them alone and not chosen; empty if there is none."""
     alone_is_taken: bool = False
     """True if other waiting pods take the room that this fix makes."""
+    alone_clears: int | None = None
+    """The number of waiting pods that get a node with this fix, or None if the fix was not simulated."""
+    alone_wanted: int = 0
+    """The number of pods in all groups that still wait and have this as their best fix."""
+
+    @property
+    def alone_is_too_little(self) -> bool:
+        """True if the fix is enough for only some of the pods that need it."""
+        return self.alone_clears is not None and 0 < self.alone_clears < self.alone_wanted
 
 
 class RemediesOfMany(Report, frozen=True):

@@ -158,9 +158,24 @@ def build_scale_down_page(report: ScaleDown, style: Style) -> Page:
         *_build_uncertainty_lines(report),
         *_iter_scale_down_messages(report, is_any_deleted=bool(deleted)),
         *_build_nodes_table(report, deleted, style),
+        *_build_pending_pods_note(report),
         *([ONE_RUN] if report.nodes else []),
         *_build_sources_line(report),
     )
+
+
+def _build_pending_pods_note(report: ScaleDown) -> Page:
+    """Build the note that utilizations count the pending pods that fit now, or return () if there are none.
+
+    Upstream: cluster-autoscaler/core/podlistprocessor/filter_out_schedulable.go (1.36).
+    """
+    pods = report.pending_on_nodes
+    if not pods:
+        return ()
+    count_text = counted(len(pods), "pending pod")
+    fits = agreeing(len(pods), "fits", "fit")
+    text = f"Utilization also counts {count_text} that {fits} now, as the autoscaler does ({first_few(pods)})."
+    return (paragraph(Marked(text, Tone.FAINT)),)
 
 
 def _iter_scale_down_messages(report: ScaleDown, *, is_any_deleted: bool) -> Iterator[Paragraph]:

@@ -369,7 +369,17 @@ def _add_simulated_growth(
     if shared.autoscaler is None or not report.unplaced or simulation.interrupted:
         return report
     growth = simulate_growth(build_resulting_cluster(simulation), shared.autoscaler, shared.call_extender)
-    return replace(report, growth=growth, undecided=report.undecided or bool(growth.doubts))
+    evicted_for_waiting = report.evicted_for_waiting
+    if shared.changes and growth.preempted:
+        evicted_for_waiting = _list_pods_evicted_for_waiting_pods(
+            (*report.evicted, *growth.preempted), _find_waiting_pods(shared)
+        )
+    return replace(
+        report,
+        growth=growth,
+        evicted_for_waiting=evicted_for_waiting,
+        undecided=report.undecided or bool(growth.doubts),
+    )
 
 
 def _build_report_basis(

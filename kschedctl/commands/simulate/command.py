@@ -200,8 +200,8 @@ def _count_unplaced_pods(report: SimulationReport) -> int:
 
 
 def _count_evicted_pods(report: SimulationReport) -> int:
-    """Return the number of pods that are evicted, in the worst run."""
-    return report.variation.evicted.most if report.variation else report.new_evicted_pods
+    """Return the number of pods that are evicted, in the worst run, or in the only run also after new nodes came."""
+    return report.variation.evicted.most if report.variation else len(report.list_pods_evicted_for_new_pods())
 
 
 def _list_live_kinds(*, autoscale: bool) -> LiveKinds:

@@ -95,6 +95,11 @@ def build_simulation_page(report: SimulationReport, style: Style) -> Page:
         *(build_held_back_section(report.waiting_elsewhere, style) if report.waiting_elsewhere else ()),
         *build_retried_section(report.retried, style),
         *build_preempted_section(report.evicted, style, report.chain),
+        *(
+            build_preempted_section(report.growth.preempted, style, title="Preempted pods, after new nodes are added")
+            if report.growth
+            else ()
+        ),
         *build_headroom_section(report.headroom),
         *build_pods_before_and_after(report.zones, report.nodes_changed),
         *build_variation_section(report.variation),

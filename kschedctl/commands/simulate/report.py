@@ -143,7 +143,7 @@ class SimulationReport(Report, frozen=True):
     nor unplaced.
     """
     evicted_for_waiting: tuple[str, ...] = ()
-    """The evicted pods that are evicted only for pods that were already waiting, not for pods of the manifests."""
+    """The pods that are evicted, also after new nodes came, for pods that were already waiting and not for new ones."""
     autoscaled: tuple[str, ...] = ()
     """Notes on workloads whose replicas a HorizontalPodAutoscaler changes at once."""
     missing_namespaces: dict[str, str] = msgspec.field(default_factory=dict)
@@ -301,6 +301,10 @@ class SimulationReport(Report, frozen=True):
         get = counted(self.placed, "pod gets a node", "pods get a node")
         now = f"{get} now{self._side_effects_text}"
         later_text = f"{len(growth.placements):,} more with {growth.sentence}" if growth.nodes else growth.sentence
+        evicted_later = list_displaced_pods(growth.preempted)
+        if evicted_later:
+            is_evicted = agreeing(len(evicted_later), "pod is evicted", "pods are evicted")
+            later_text += f", and then {len(evicted_later):,} {is_evicted} ({first_few(evicted_later)})"
         verdict = "All scheduled:"
         still_waiting = growth.unplaced_count - self.most_unplaced
         if self.most_unplaced:
@@ -353,14 +357,23 @@ class SimulationReport(Report, frozen=True):
     @property
     def new_evicted_pods(self) -> int:
         """The number of evicted pods, apart from those that are evicted only for pods that were already waiting."""
-        return self.evicted_pods - len(self.evicted_for_waiting)
+        return len(frozenset(list_displaced_pods(self.evicted)).difference(self.evicted_for_waiting))
+
+    @property
+    def all_evictions(self) -> tuple[EvictedPod, ...]:
+        """The evictions before and after new nodes came."""
+        return (*self.evicted, *(self.growth.preempted if self.growth else ()))
+
+    def list_pods_evicted_for_new_pods(self) -> list[str]:
+        """Return the evicted pods, also after new nodes came, apart from those evicted only for waiting pods."""
+        return [pod for pod in list_displaced_pods(self.all_evictions) if pod not in self.evicted_for_waiting]
 
     @property
     def new_homeless_pods(self) -> int:
         """The number of pods that get no other node, apart from those evicted only for pods that already waited."""
         fate_by_pod = {eviction.pod: eviction.fate for eviction in self.evicted}
         homeless_fates = (EvictionFate.PENDING, EvictionFate.LOST)
-        return self.homeless_pods - sum(fate_by_pod[pod] in homeless_fates for pod in self.evicted_for_waiting)
+        return self.homeless_pods - sum(fate_by_pod.get(pod) in homeless_fates for pod in self.evicted_for_waiting)
 
     @property
     def _side_effects_text(self) -> str:
@@ -395,8 +408,7 @@ class SimulationReport(Report, frozen=True):
         text = ""
         if self.evicted_pods:
             text += f", {counted(self.evicted_pods, 'pod')} evicted"
-        if self.evicted_for_waiting:
-            number = len(self.evicted_for_waiting)
+        if number := self.evicted_pods - self.new_evicted_pods:
             text += " for waiting pods" if number == self.evicted_pods else f" ({number:,} of them for waiting pods)"
         homeless = self.homeless_pods
         if homeless:
@@ -424,16 +436,20 @@ class SimulationReport(Report, frozen=True):
                 *(pods.short_form for pods in self.pending),
                 *(entry.short_form for entry in self.waiting_elsewhere),
             ),
-            victims=list_displaced_pods(self.evicted),
+            victims=list_displaced_pods(self.all_evictions),
             warnings=(
                 *self.iter_harm_warnings(),
-                *describe_evictions(self.evicted),
+                *describe_evictions(self.all_evictions),
                 *self._describe_unchanged_workloads(),
                 *self.autoscaled,
                 *([self.describe_permit_waits()] if self.waiting else ()),
                 *(f"note: {note}" for note in self.assumed),
             ),
-            figures={"placed": self.placed, "unplaced": self.unplaced, "evicted": self.evicted_pods},
+            figures={
+                "placed": self.placed,
+                "unplaced": self.unplaced,
+                "evicted": len(list_displaced_pods(self.all_evictions)),
+            },
         )
 
     def _describe_unchanged_workloads(self) -> tuple[str, ...]:
@@ -489,7 +505,7 @@ class SimulationReport(Report, frozen=True):
         waiting = [(pod, group.verdict, "", "", group.message) for group in self.pending for pod in group.pods]
         evicted = [
             (pod.pod, "Deleted" if pod.was_terminating else "Evicted", pod.node, "", f"for {pod.by}")
-            for pod in self.evicted
+            for pod in self.all_evictions
         ]
         return CsvTable(("pod", "verdict", "node", "tied", "message"), [*placed, *waiting, *evicted])
 
@@ -510,7 +526,7 @@ class SimulationReport(Report, frozen=True):
             *(entry.gate_problem for entry in find_unadmitted_objects(self.waiting_elsewhere)),
             *(
                 eviction.gate_problem
-                for eviction in select_displaced_pods(self.evicted)
+                for eviction in select_displaced_pods(self.all_evictions)
                 if eviction.pod not in self.evicted_for_waiting
             ),
         ]

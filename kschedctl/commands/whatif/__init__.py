@@ -868,6 +868,8 @@ def _build_what_if_report(question: Question, seed: int, before: SettledCluster,
     waiting_before_run = [
         pod for pod in question.cluster.unbound_pods() if not pod.terminated and pod.metadata.deletion_timestamp is None
     ]
+    waiting_keys = {pod.key for pod in waiting_before_run}
+    changes = tuple(replace(change, waits_now=True) if change.pod in waiting_keys else change for change in changes)
     return WhatIf(
         name=question.scenario.name,
         seed=seed,

@@ -128,7 +128,7 @@ def _build_changes_section(changes: Sequence[PodChange], style: Style) -> Page:
         return ()
     order = list(CHANGES)
     sorted_changes = sorted(changes, key=lambda change: order.index(change.outcome))
-    cells: Cells[PodChange] = {"change": _mark_change, "because": _join_causes}
+    cells: Cells[PodChange] = {"change": _mark_change, "before": _describe_node_before, "because": _join_causes}
     table = build_struct_table(sorted_changes, style, cells, title="Pods", limit=CHANGES_SHOWN, full=False)
     return (*_build_newly_pending_section(changes, style), *table, *_build_moves_plot(changes))
 
@@ -136,6 +136,11 @@ def _build_changes_section(changes: Sequence[PodChange], style: Style) -> Page:
 def _mark_change(change: PodChange) -> Marked:
     """Return the kind of change in words, in the color that shows whether it is good or bad."""
     return Marked(CHANGES[change.outcome], TONES.get(change.outcome, Tone.PLAIN))
+
+
+def _describe_node_before(change: PodChange) -> str:
+    """Return the node before, and say so if the pod is pending now and would only get this node without the steps."""
+    return f"{change.before} (pending now)" if change.before and change.waits_now else change.before
 
 
 def _build_messages_table(messages: Sequence[MessageChange], style: Style) -> Page:

@@ -117,6 +117,8 @@ class PodChange(Document, frozen=True):
     """The version changes that cause the change."""
     lost: Annotated[bool, Column(csv_only=True)] = False
     """True if the pod is gone for good: no controller recreates it, and it was not being deleted anyway."""
+    waits_now: bool = False
+    """True if the pod is pending now. `before` is then the node that it would get without the steps."""
 
     @property
     def outcome(self) -> str:

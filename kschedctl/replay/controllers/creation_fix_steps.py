@@ -465,12 +465,13 @@ def _suggest_resources(denied: DeniedPod) -> Iterator[FixStep]:
         yield _build_resources_step(settings)
 
 
-def suggest_smaller_requests(stored: AdmissionRequest, count: int) -> FixStep | None:
+def suggest_smaller_requests(stored: AdmissionRequest, count: int, extra: int = 0) -> FixStep | None:
     """Return the step that lowers requests and limits so that quotas suffice for ``count`` pods like the stored one.
 
-    In each resource, the largest container takes the whole change. Return None if nothing has to be lowered, or if less
-    than a quarter of an amount would remain. Return None as well if quotas deny the pods for something other than CPU,
-    memory or ephemeral storage.
+    The lowered amounts leave room for ``extra`` more pods, as old pods of a rollout may need. In each resource, the
+    largest container takes the whole change. Return None if nothing has to be lowered, or if less than a quarter of an
+    amount would remain. Return None as well if quotas deny the pods for something other than CPU, memory or ephemeral
+    storage.
     """
     containers = {str(container.get("name", "")): container.get("resources") or {} for container in stored.containers}
     original = {
@@ -478,12 +479,14 @@ def suggest_smaller_requests(stored: AdmissionRequest, count: int) -> FixStep | 
         for name, resources in containers.items()
     }
     lowered = copy.deepcopy(original)
-    for quota_name, allowed in find_allowed_amounts(stored, count).items():
+    if not all(map(_is_divisible_resource, find_allowed_amounts(stored, count))):
+        return None
+    for quota_name, allowed in find_allowed_amounts(stored, count + extra).items():
+        if not _is_divisible_resource(quota_name):
+            continue  # such as the number of pods, which suffices without the extra ones
         # Such as "limits.cpu" or "requests.cpu". "cpu" alone stands for a request
         part, _, resource = quota_name.rpartition(".")
         part = part or REQUESTS
-        if part not in PARTS or resource not in _DIVISIBLE_RESOURCES:
-            return None
         if not _lower_largest_amount(list(lowered.values()), part, resource, allowed):
             return None
     settings = list(_iter_changed_settings(original, lowered, containers))
@@ -515,6 +518,12 @@ def _lower_largest_amount(
 
 _DIVISIBLE_RESOURCES = frozenset({"cpu", "memory", "ephemeral-storage"})
 """Resources of which a container can often do with less."""
+
+
+def _is_divisible_resource(quota_name: str) -> bool:
+    """Return whether the quota limits requests or limits of a resource in `_DIVISIBLE_RESOURCES`."""
+    part, _, resource = quota_name.rpartition(".")
+    return (part or REQUESTS) in PARTS and resource in _DIVISIBLE_RESOURCES
 
 
 def _set_resources(settings: list[ResourceSetting], spec: Writable) -> None:

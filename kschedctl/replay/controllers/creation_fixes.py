@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -200,7 +201,7 @@ class MissingPods:
         after: Any = copy.deepcopy(dict(before))
         after.setdefault("spec", {})["replicas"] = allowed
         commands: tuple[str, ...] = ()
-        if self._stored_manifest is not None:
+        if self._is_live_workload_to_be_changed:
             commands = (kubectl.render_patch(ObjectKey(*owner), {"spec": {"replicas": allowed}}),)
         change = self._build_workload_change(before, after)
         scheduled = _try_to_schedule_pod(self._scheduler_with_claims, stored)
@@ -231,7 +232,8 @@ class MissingPods:
     ) -> tuple[FixState, AdmissionRequest | None] | None:
         """Return a state in which a new workload fits the quotas with smaller requests, and a pod's admission request.
 
-        All pods of the workload, including admitted ones, are created from the changed template in that state. Return
+        All pods of the workload, including admitted ones, are created from the changed template in that state. If a
+        rollout replaces pods, the requests are small enough for the old and new pods that it has side by side. Return
         None if the workload keeps older pods, if an earlier step of the state edits objects, or if no requests are
         small enough.
         """
@@ -240,12 +242,17 @@ class MissingPods:
         # The admitted pods are created again from the changed template, so the quotas do not count them any more.
         total = self.admitted + self.count
         released = resource_quota.charge_quotas(dataclasses.replace(stored, quotas=state.quotas), -self.admitted)
-        step = suggest_smaller_requests(dataclasses.replace(stored, quotas=released), total)
-        if step is None:
-            return None
-        smaller = replace(state, quotas=tuple(released)).apply_step(step)
-        attempt = replay(smaller, total)
-        return None if attempt.denials else (_merge_last_resource_steps(smaller), attempt.stored)
+        for extra in itertools.count():  # the number of pods for which there is room besides those of the workload
+            step = suggest_smaller_requests(dataclasses.replace(stored, quotas=released), total, extra)
+            if step is None:
+                return None
+            smaller = replace(state, quotas=tuple(released)).apply_step(step)
+            attempt = replay(smaller, total)
+            if attempt.denials:
+                return None
+            if self.completes_rollout(smaller, total):
+                return _merge_last_resource_steps(smaller), attempt.stored
+        raise AssertionError  # no amount is lowered beyond a limit
 
     def _iter_fixed_states(
         self, state: FixState, replay: CreationReplay
@@ -302,6 +309,19 @@ class MissingPods:
             return None
         is_only_manifest = self.document is not None and not workload.metadata.uid and not self.kept  # type: ignore[attr-defined]
         return None if is_only_manifest else {"kind": owner.kind, **to_document(workload)}
+
+    @cached_property
+    def _is_live_workload_to_be_changed(self) -> bool:
+        """True if a command can make a fix: the workload is in the cluster, and no manifest of it is yet to be applied.
+
+        A patch of the live workload is of no use for such a manifest, since applying the manifest undoes the patch.
+        """
+        if self._stored_manifest is None:
+            return False
+        if self.document is None:
+            return True
+        metadata = object_at(self.document, "metadata")
+        return bool(metadata.get("uid") or metadata.get("creationTimestamp"))
 
     @cached_property
     def _scheduler_with_claims(self) -> Scheduler:
@@ -368,10 +388,10 @@ class MissingPods:
     def _build_patch_commands(self, patch: JsonObject) -> tuple[str, ...]:
         """Return the command that patches the workload, as a tuple.
 
-        The tuple is empty if the patch is empty, if the workload is not in the cluster, or if its kind cannot be
+        The tuple is empty if the patch is empty, if not the live workload has to be changed, or if its kind cannot be
         patched.
         """
-        if not patch or self._stored_manifest is None or self._editable_owner.kind in UNPATCHABLE_KINDS:
+        if not patch or not self._is_live_workload_to_be_changed or self._editable_owner.kind in UNPATCHABLE_KINDS:
             return ()
 
         object_arguments = kubectl.build_object_arguments(ObjectKey(*self._editable_owner))

@@ -98,7 +98,8 @@ def test_cluster_without_pending_pods(objects: tuple[dict[str, Any], ...]) -> No
 def test_unknowns_are_shown_above_the_tabs() -> None:
     async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
         assert get_flat_text_above_tabs(browser).startswith(
-            "d/web Schedulable (not certain: PersistentVolumeClaims could not be read: forbidden)"
+            "d/web Schedulable (not certain: PersistentVolumeClaim d/data was not read; "
+            "PersistentVolumeClaims could not be read: forbidden)"
         )
 
     claim = {"name": "v", "persistentVolumeClaim": {"claimName": "data"}}

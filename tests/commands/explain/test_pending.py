@@ -121,3 +121,20 @@ def test_pods_that_would_preempt_are_listed_apart() -> None:
         assert text in rendered
         assert sentence in rendered
     assert "preempts" not in RENDERERS["table"](patient, Style(width=300))
+
+
+def test_pod_kept_away_by_anti_affinity_does_not_wait_for_cpu() -> None:
+    """Both pods lack CPU on n1, but more CPU would not help pod apart."""
+    terms = [{"topologyKey": small.HOSTNAME, "labelSelector": {"matchLabels": {"app": "web"}}}]
+    anti_affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+    documents = [
+        small.build_node("n1", cpu="2"),
+        small.build_pod("web", "n1"),
+        small.build_pod("apart", cpu="2", affinity=anti_affinity),
+        small.build_pod("large", cpu="2"),
+    ]
+    report = kschedctl.pending(kschedctl.Cluster.from_objects(documents))
+    assert {group.pods: group.cause for group in report.groups} == {
+        ("d/apart",): "node(s) didn't match pod anti-affinity rules",
+        ("d/large",): "Insufficient cpu",
+    }

@@ -112,17 +112,24 @@ def test_workload_that_does_not_fit_decides_despite_a_custom_resource(run: Run, 
     assert run(command, "-f", chart, "--demo").code == 1
 
 
-@pytest.mark.parametrize(("name", "is_in_cluster"), [("new", False), ("recommend", True)])
-def test_unapplied_manifest_is_edited_and_not_patched(run: Run, write: Write, name: str, is_in_cluster: bool) -> None:
-    """`kubectl patch` would fail with NotFound for a Deployment that the cluster does not have."""
+@pytest.mark.parametrize(("name", "is_read_from_cluster"), [("new", False), ("recommend", False), ("recommend", True)])
+def test_unapplied_manifest_is_edited_and_not_patched(
+    run: Run, write: Write, name: str, is_read_from_cluster: bool
+) -> None:
+    """`kubectl patch` would fail with NotFound for a Deployment that the cluster does not have.
+
+    A patch of Deployment recommend, which the cluster has, would be undone once the manifest is applied.
+    """
     manifest = _build_workload("Deployment", name, "shop")
+    if is_read_from_cluster:
+        manifest["metadata"]["uid"] = "1"
     manifest["spec"]["template"]["spec"] = {
         "nodeSelector": {"example.com/pool": "genral"},
         "containers": [{"name": "c", "image": "web", "resources": {"requests": {"cpu": "100m"}}}],
     }
     outcome = run("remedies", "-f", write(manifest), "--demo", "-o", "json")
     fix = next(fix for fix in json.loads(outcome.out)["remedies"] if fix["by"] == "author")
-    if is_in_cluster:
+    if is_read_from_cluster:
         assert fix["commands"][0].startswith("kubectl patch deployment -n shop recommend ")
         assert not fix.get("edits")
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 import pytest
 import small
@@ -12,6 +13,7 @@ from waiting_worlds import Json, build_waiting_world
 
 from kschedctl import Cluster
 from kschedctl.commands.explain.one_pod import explain
+from kschedctl.commands.remedies.pending_fixes import find_remedies_of_many
 from kschedctl.fixes import queue_replay
 from kschedctl.fixes.ranking import QueueResult
 from kschedctl.fixes.trial.trials import RemedyTrial
@@ -119,6 +121,43 @@ def test_fix_fails_if_the_pod_preempts_on_a_node_that_the_fix_does_not_open() ->
     # Pod first gets the node that the fix opens, without evicting others.
     uncordon = next(fix for fix in explain(cluster, "d/first", remedies=True).remedies if fix.kinds == ("Uncordon",))
     assert (uncordon.holds, uncordon.preemption_node) == (True, "")
+
+
+def build_world_with_pod_that_fits(**spec: Any) -> list[Json]:
+    """Build two nodes with one free CPU each, a pod of 2 CPUs that waits, and a newer pod of 1 CPU that fits now."""
+    return [
+        small.build_node("n1"),
+        small.build_pod("full-1", "n1", cpu="2", priority=10),
+        small.build_replica("movable", "n1", priority=10),
+        small.build_node("n2"),
+        small.build_pod("full-2", "n2", cpu="3", priority=10),
+        small.build_pod("large", cpu="2", priority=10),
+        small.build_pod("small", priority=10, **spec),
+    ]
+
+
+@pytest.mark.parametrize("node", ["n1", "n2"])
+def test_fix_that_needs_room_of_a_pod_that_fits_now_does_not_hold(node: str) -> None:
+    """Pod large is ahead of pod small in the queue, but pod small has its node before anybody moves a pod.
+
+    On n1 pod small takes the rest of the room that pod large needs, and on n2 the room for the moved pod.
+    """
+    documents = build_world_with_pod_that_fits(nodeSelector={"kubernetes.io/hostname": node})
+    fixes = explain(Cluster.from_objects(documents), "d/large", remedies=True).remedies
+    move = next(fix for fix in fixes if fix.summary == "Move d/movable from n1 to n2")
+    assert (move.holds, move.rivals) == (False, ("d/small",))
+    report = find_remedies_of_many(Cluster.from_objects(documents), ["d/large"], "all")
+    assert not any("Move" in chosen.remedy.summary for chosen in report.chosen)
+
+
+def test_room_of_a_new_node_is_not_lost_to_a_pod_that_fits_now() -> None:
+    """Pod small is ahead in the queue, but runs on n1 or n2 before the new node is there for pod large."""
+    *others, large, little = build_world_with_pod_that_fits()
+    large["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "4"
+    little["spec"]["priority"] = 20
+    fixes = explain(Cluster.from_objects([*others, large, little]), "d/large", remedies=True).remedies
+    adding = next(fix for fix in fixes if fix.kinds == ("AddNode",))
+    assert (adding.holds, adding.summary) == (True, "Add a node like n1 (pool p)")
 
 
 @pytest.fixture

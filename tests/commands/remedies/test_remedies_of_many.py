@@ -134,6 +134,30 @@ def test_pods_beyond_the_limit_get_their_own_fix() -> None:
     assert "At most 1 change was combined" in " ".join(page.split())
 
 
+def test_fix_that_is_enough_for_only_some_of_the_pods_that_need_it_says_so() -> None:
+    """Moving d/m leaves room for one of three pods that can only run on n1."""
+    cordoned = build_node("n3", cpu="4", unschedulable=True)
+    others = [build_replica(f"r{i}", cpu="2") for i in range(2)]
+    bound = [build_pod(f"p{i}", cpu="2", nodeSelector={HOSTNAME: "n1"}) for i in range(3)]
+    documents = [
+        build_node("n1", cpu="2"),
+        build_node("n2", cpu="1"),
+        cordoned,
+        build_pod("m", "n1", owner={"kind": "ReplicaSet", "name": "m"}),
+        *others,
+        *bound,
+    ]
+    criteria = RemedyCriteria(max_changes=1, smallest=True, by="operator")
+    report = find_remedies_of_many(Cluster.from_objects(documents), find_waiting_pods(documents), "here", criteria)
+    (uncordon,) = report.chosen
+    assert uncordon.remedy.kinds == ("Uncordon",)
+    assert [(pods.alone, pods.alone_clears, pods.alone_wanted) for pods in report.left] == [
+        ("Move d/m from n1 to n2", 1, 3)
+    ] * 3
+    page = " ".join(RENDERERS["table"](report, Style(width=160)).split())
+    assert "Move d/m from n1 to n2, which is enough for 1 of the 3 pods that need it" in page
+
+
 def test_a_reservation_is_given_up_only_if_nothing_harmless_helps() -> None:
     """Without its taint, n1 takes three pods; a node like n2 takes one. Only one change may be made."""
     documents = [

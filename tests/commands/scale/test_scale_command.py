@@ -215,3 +215,23 @@ def test_each_unschedulable_pod_of_real_loops_is_counted_once() -> None:
         pods = [*report.helped, *report.still_pending, *report.remaining, *report.later_pods, *report.filtered_out]
         assert sorted(pods) == sorted(report.unschedulable)
         assert set(report.awaiting) <= set(report.later_pods)
+
+
+@pytest.mark.parametrize(("priority", "is_counted"), [(0, True), (-20, False)])
+def test_utilization_counts_pending_pods_that_fit(
+    run: Run, write: Write, tmp_path: Path, priority: int, is_counted: bool
+) -> None:
+    """Pod web takes two of the four CPUs of n1. The autoscaler ignores pods of a priority below -10."""
+    waiting = build_pod("web", "2", priority=priority)
+    waiting["status"] = {
+        "phase": "Pending",
+        "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}],
+    }
+    node = build_node("n1", "4")
+    node["status"]["conditions"] = [{"type": "Ready", "status": "True", "lastTransitionTime": "2026-06-01T10:00:00Z"}]
+    groups = tmp_path / "groups.json"
+    groups.write_text(json.dumps({"nodeGroups": [{"id": "g", "min": 0, "max": 3, "target": 1, "nodes": ["n1"]}]}))
+    out = " ".join(run("scale", "down", "-f", write(node, waiting), "--node-groups", str(groups)).out.split())
+    assert ("50% cpu" in out) == is_counted
+    note = "Utilization also counts 1 pending pod that fits now, as the autoscaler does (default/web)."
+    assert (note in out) == is_counted

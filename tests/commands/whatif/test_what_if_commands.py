@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import shlex
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import jsonschema
 import pytest
 import yaml
-from command_line import Run, Write
+from command_line import Run, Write, build_pod
 
 from kschedctl.cluster import Cluster
 from kschedctl.commands.schema import DOCUMENTS, build_schema
@@ -395,3 +396,22 @@ def test_nodes_without_a_zone_are_reported(run: Run, write: Write) -> None:
         "No pair of zones can be lost without disruption"
         in run("failures", "--zones", "--pairs", "-f", write(*CLUSTER)).out
     )
+
+
+def test_node_of_a_pod_that_is_pending_now_is_marked(run: Run, write: Write) -> None:
+    """Pod p would get n1 without the drain, and pod old runs there."""
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "old", "uid": "r", "controller": True}
+    old = build_pod("old", "1", nodeName="n1", uid="old")
+    waiting = build_pod("p", "1", uid="p")
+    for pod in (old, waiting):
+        pod["metadata"]["ownerReferences"] = [owner]
+    scenario = json.dumps({"steps": [{"drain": {"nodes": ["n1"]}}]})
+    question = ["whatif", scenario, "-f", write(build_node("n1", "a"), old, waiting)]
+    changes = {change["pod"]: change for change in json.loads(run(*question, "-o", "json").out)["changes"]}
+    assert {pod: (change["before"], change["waitsNow"]) for pod, change in changes.items()} == {
+        "default/old": ("n1", False),
+        "default/p": ("n1", True),
+    }
+    out = run(*question).out
+    assert re.search(r"default/p +newly pending +n1 \(pending now\)", out)
+    assert re.search(r"default/old +newly pending +n1\s*$", out, re.MULTILINE)
