@@ -113,6 +113,7 @@ def explain_in_cluster(
         report = replace(report, new_node=find_new_node(target))
     if remedies:
         report = _add_admission_fixes(target, report, now)
+        report = _add_node_freed_for_others(target, report)
         report = _add_pod_fixes(target, report)
         report = _add_autoscaler_fixes(target, report, find_autoscaler_fixes)
     return report
@@ -148,6 +149,20 @@ def _add_admission_fixes(target: TargetPod, report: Explanation, now: str) -> Ex
     manifests = () if target.workload is None else (target.workload,)
     waiting = search_admission_fixes(target.scheduler.cluster, report.waiting_elsewhere, now, manifests)
     return replace(report, waiting_elsewhere=waiting)
+
+
+def _add_node_freed_for_others(target: TargetPod, report: Explanation) -> Explanation:
+    """Add the node that an unschedulable pod gets without a fix, once other waiting pods have preempted pods.
+
+    Only the pod as it is in the cluster is looked up.
+    """
+    cluster, metadata = target.scheduler.cluster, target.pod.metadata
+    is_in_cluster = cluster.pod(metadata.namespace, metadata.name) is not None
+    if report.verdict != UNSCHEDULABLE or report.as_if or not is_in_cluster:
+        return report
+    from kschedctl.commands.explain.waiting import mention_node_freed_for_others  # noqa: PLC0415 - only for such pods
+
+    return mention_node_freed_for_others(target.scheduler, report)
 
 
 def _add_pod_fixes(target: TargetPod, report: Explanation) -> Explanation:

@@ -769,6 +769,9 @@ class Explanation(_ExtenderPart, frozen=True):
     """The PodDisruptionBudgets that preempting `victims_after_rivals` violates."""
     failed_jobs_after_rivals: tuple[FailedJob, ...] = ()
     """The Jobs that fail because `victims_after_rivals` are preempted."""
+    node_after_other_preemptions: str = ""
+    """The node that an unschedulable pod gets without a fix, once other waiting pods have preempted pods; empty if it
+    gets none."""
     kind: str = "Explanation"
 
     @property
@@ -781,6 +784,12 @@ class Explanation(_ExtenderPart, frozen=True):
         """A clause about the rivals, and about the node that the pod gets nevertheless."""
         rivals = describe_rivals(self.rivals)
         return f"{rivals}, so the pod {self.outcome_after_rivals}" if self.node_after_rivals else rivals
+
+    @property
+    def outcome_after_other_preemptions(self) -> str:
+        """A sentence about the node that the pod gets without a fix, or "" if it gets none."""
+        node = self.node_after_other_preemptions
+        return f"it will get {node} without a fix once other waiting pods have preempted pods" if node else ""
 
     @property
     def outcome_after_rivals(self) -> str:
@@ -878,6 +887,7 @@ class Explanation(_ExtenderPart, frozen=True):
                 *([self.replicas.sentence] if self.replicas is not None else ()),
                 *(preemption.warnings if preemption is not None else ()),
                 *([f"fits by itself, but {self.rivals_clause}"] if self.rivals else ()),
+                *([self.outcome_after_other_preemptions] if self.node_after_other_preemptions else ()),
                 *([f"new node: {self.new_node.answer}"] if self.new_node is not None else ()),
             ),
             fixes=(

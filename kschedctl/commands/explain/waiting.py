@@ -31,6 +31,7 @@ from kschedctl.replay.settling import find_pods_still_pending
 from kschedctl.reports.unknown import VERDICT, UnknownKind
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
+from kschedctl.text.counts import capitalize, join_first_few
 
 
 class ReplayedPods(NamedTuple):
@@ -420,6 +421,32 @@ def _add_node_after_rivals(
         failed_jobs_after_rivals=tuple(job for job in run.failed_jobs if job.job in workloads),
     )
     return replace(updated, headline=f"{report.headline}, but {updated.rivals_clause}")
+
+
+def mention_node_freed_for_others(scheduler: Scheduler, report: Explanation) -> Explanation:
+    """Return an unschedulable pod's explanation with the node that it gets once other waiting pods have preempted pods.
+
+    kube-scheduler then places the pod without a fix. The explanation is returned unchanged if the pod gets no node in
+    this way, if it would itself preempt pods, or if extenders are called.
+    """
+    if scheduler.call_extender is not None:
+        return report
+    from kschedctl.fixes.queue_replay import replay_queue_without_fix  # noqa: PLC0415 - only for unschedulable pods
+
+    run = replay_queue_without_fix(scheduler)
+    node = run.node_by_pod.get(report.pod)
+    if node is None or run.victims_by_pod.get(report.pod):
+        return report
+    preemptors = [pod for pod, victims in run.victims_by_pod.items() if victims]
+    if not preemptors:
+        return report
+    victims = tuple(dict.fromkeys(eviction.pod for eviction in run.evicted))
+    updated = replace(report, node_after_other_preemptions=node)
+    outcome = updated.outcome_after_other_preemptions
+    advice = Advice(
+        "AwaitRoom", f"{capitalize(outcome)}: {join_first_few(preemptors)} will preempt {join_first_few(victims)}"
+    )
+    return replace(updated, headline=f"{report.headline}; {outcome}", advice=(advice, *report.advice))
 
 
 def _is_placed_alone(report: Explanation) -> bool:

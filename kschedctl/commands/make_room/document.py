@@ -80,6 +80,7 @@ def build_report(room: RoomMaking) -> MakeRoom:
         placed_first=_list_placed_pods(
             room, {position: Row(int(room.before.view.node[position])) for position in room.placed_first}
         ),
+        preempted_first=tuple(pods[position].key for position in room.preempted_first),
         held=tuple(HeldPods(reason, count) for reason, count in sorted(room.held.items(), key=lambda item: -item[1])),
         searched=_summarize_search(room),
         interrupted=room.interrupted,

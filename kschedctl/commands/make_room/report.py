@@ -14,7 +14,7 @@ from kschedctl.reports.placements import PoolChange
 from kschedctl.reports.report import Report
 from kschedctl.reports.summary import CostKind, FixCost, ShortFix, ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind, describe_doubt
-from kschedctl.text.counts import agreeing, counted, first_few, join_words
+from kschedctl.text.counts import agreeing, counted, first_few, join_first_few, join_words
 
 
 class PodMove(Document, frozen=True):
@@ -219,6 +219,8 @@ class MakeRoom(Report, frozen=True):
     fragmented: tuple[FragmentedResource, ...] = ()
     placed_first: tuple[PlacedPod, ...] = ()
     """Other waiting pods that fit without moves. What is free is counted after they got these nodes."""
+    preempted_first: tuple[str, ...] = ()
+    """The pods that kube-scheduler preempts to place `placed_first`."""
     held: tuple[HeldPods, ...] = ()
     """Pods that may not be moved."""
     searched: SearchedPlans | None = None
@@ -252,7 +254,7 @@ class MakeRoom(Report, frozen=True):
                 wait = f"– but it is enough to wait: {self._describe_terminating_room(self.terminating_room)}"
             return (f"Moving {counted(len(self.moves), 'pod')} makes room for", f"{subject}{doubt}", wait)
         if self.fits:
-            return ("Nothing has to move:", subject, f"– {fits} without moves{doubt}")
+            return ("Nothing has to move:", subject, f"– {fits} without moves{self._preemptions_clause}{doubt}")
         if self.terminating_room and not self.terminating_room.rivals:
             return (
                 "Nothing has to move:",
@@ -264,6 +266,13 @@ class MakeRoom(Report, frozen=True):
         if self.terminating_room:
             sentence += f"; {self._describe_terminating_room(self.terminating_room)}"
         return (verdict, subject, f"– {sentence}{doubt}")
+
+    @property
+    def _preemptions_clause(self) -> str:
+        """A clause that names the pods that have to be preempted before the pods fit, or "" if there are none."""
+        if not self.preempted_first:
+            return ""
+        return f" once kube-scheduler has preempted {join_first_few(self.preempted_first)} for other waiting pods"
 
     @property
     def headline_names_unread(self) -> bool:

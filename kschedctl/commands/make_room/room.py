@@ -143,6 +143,8 @@ class RoomMaking:
     """Other pods that still wait."""
     placed_first: Sequence[Position]
     """Other waiting pods that fit without moves, and got their nodes before the search."""
+    preempted_first: Sequence[Position]
+    """The pods that were preempted to place these pods, in order."""
     nodes: Bools
     """The mask (N,) of nodes that may be touched."""
     keep: Selector | None
@@ -202,6 +204,7 @@ class RoomMaking:
             wanted=wanted,
             unplaced=unplaced,
             placed_first=[position for position in other_positions if simulation.view.has_node(position)],
+            preempted_first=list(dict.fromkeys(eviction.victim for eviction in simulation.evictions)),
             nodes=nodes,
             keep=keep,
             criteria=criteria,

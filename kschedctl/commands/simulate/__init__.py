@@ -66,6 +66,7 @@ from kschedctl.replay.settling import (
     enable_pod_recreation,
     list_victims,
     recreate_gone_pods,
+    schedule_victims_until_stable,
 )
 from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
 from kschedctl.replay.unknown import build_unknown_fields, find_simulation_unknowns, merge_unknown_kinds
@@ -157,7 +158,8 @@ def simulate(
     ``call_extender`` is as for ``explain`` and limits the run to one process. ``in_full`` is the number of kinds of
     unplaced pods that are explained node by node. ``written`` holds the documents of manifests given as structs, since
     admission reads more than scheduling does. In a single run, ``autoscaler`` adds nodes for pods without room until
-    nothing changes, and pending pods take part.
+    nothing changes, and pending pods take part. Without ``rollout``, the old pods are removed first, and a single run
+    also says which rollouts would get stuck.
 
     Raises InputError if a manifest is invalid or denied, and ConfigurationError if the scheduler's configuration is
     invalid.
@@ -165,6 +167,7 @@ def simulate(
     >>> str(simulate(Cluster.from_objects([]), [], pending=True))
     'Nothing to schedule'
     """
+    manifests = list(manifests)
     documents = dict(written or {})
     with_pending = pending or autoscaler is not None
     shared = prepare_simulation(
@@ -180,23 +183,55 @@ def simulate(
         workers = limit_workers(workers, call_extender)
         report = _simulate_with_seeds(shared, range(seed, seed + runs), workers, progress)
     if report.left_out and report.placed and not report.interrupted:
-        report = replace(report, left_out_fitting=_count_left_out_pods_that_fit(shared))
+        report = _add_prospects_of_left_out_pods(report, shared)
+    if runs == 1 and report.replaces_at_once and report.good and not (autoscaler or report.interrupted):
+        as_rollout = prepare_simulation(
+            cluster, manifests, rollout=True, pending=pending, sampling=sampling, documents=dict(written or {})
+        )
+        as_rollout.call_extender = call_extender
+        report = replace(report, stuck_rollouts=_list_stuck_rollouts(run_once(as_rollout, seed), report))
     return _add_objects_waiting_elsewhere(report, shared, new_only=not with_pending)
 
 
-def _count_left_out_pods_that_fit(shared: PreparedCluster) -> int | None:
-    """Count the left-out pods that fit without evictions once old pods are removed, but before new pods are placed.
+def _list_stuck_rollouts(as_rollout: reports.SimulationReport, at_once: reports.SimulationReport) -> tuple[str, ...]:
+    """Return the workloads of `as_rollout` that get stuck, if `at_once` replaces their pods."""
+    replaced = {workload.workload for workload in at_once.workloads if workload.removed and workload.created}
+    return tuple(
+        workload.workload for workload in as_rollout.workloads if workload.is_stuck and workload.workload in replaced
+    )
 
-    Return None if extenders would have to be called for all of them, or if the user interrupts.
+
+def _add_prospects_of_left_out_pods(
+    report: reports.SimulationReport, shared: PreparedCluster
+) -> reports.SimulationReport:
+    """Add how many left-out pods fit, and how many get a node by preemption.
+
+    Old pods are removed first, and new pods are not placed. Return the report unchanged if extenders would have to be
+    called for all left-out pods, or if the user interrupts.
     """
     if shared.call_extender is not None and shared.scheduler.extenders:
-        return None
-    simulation = Simulation(shared.scheduler, preemption=False)
+        return report
+    without_preemption = _schedule_left_out_pods(shared, Simulation(shared.scheduler, preemption=False))
+    with_preemption = _schedule_left_out_pods(shared, enable_pod_recreation(Simulation(shared.scheduler)))
+    if without_preemption is None or with_preemption is None:
+        return report
+    return replace(
+        report,
+        left_out_fitting=len(without_preemption),
+        left_out_preempting=len(with_preemption - without_preemption),
+    )
+
+
+def _schedule_left_out_pods(shared: PreparedCluster, simulation: Simulation) -> frozenset[Position] | None:
+    """Remove the old pods, schedule the left-out pods, and return those that get a node, or None if interrupted."""
     index = simulation.view.pods.index
     old_pods = (index[pod.key] for change in shared.changes for pod in rename_replaced_pods(change))
     simulation.remove([position for position in old_pods if simulation.view.has_node(position)])
-    outcomes = simulation.schedule([index[key] for key in shared.left_out])
-    return None if simulation.interrupted else sum(outcome.is_placed for outcome in outcomes)
+    left_out = [Position(index[key]) for key in shared.left_out]
+    schedule_victims_until_stable(simulation, simulation.schedule(left_out))
+    if simulation.interrupted:
+        return None
+    return frozenset(position for position in left_out if simulation.view.has_node(position))
 
 
 def _add_objects_waiting_elsewhere(

@@ -133,7 +133,7 @@ class SimulateOptions:
         """
         if self.fail_on is FailOn.NEVER:
             return True
-        if report.not_created or has_unadmitted(report.waiting_elsewhere):
+        if report.not_created or report.stuck_rollouts or has_unadmitted(report.waiting_elsewhere):
             return False
 
         max_evicted = self.max_evictions

@@ -72,6 +72,11 @@ class WorkloadPlacement(Document, frozen=True):
     manifest may replace none of them.
     """
 
+    @property
+    def is_stuck(self) -> bool:
+        """True if the rollout was simulated and does not complete."""
+        return self.rollout.startswith("stuck")
+
 
 class SimulationReport(Report, frozen=True):
     """The result of applying manifests in a simulation."""
@@ -134,6 +139,14 @@ class SimulationReport(Report, frozen=True):
     """The number of the pods left out that would get a node without evictions if they were scheduled before the new
     pods, once old pods are removed. It is None if it is not known.
     """
+    left_out_preempting: int | None = None
+    """The number of the other pods left out that would get a node because they or other pods left out preempt pods. It
+    is None if it is not known.
+    """
+    stuck_rollouts: tuple[str, ...] = ()
+    """The workloads whose rollouts get stuck although their new pods fit once all old pods are removed. They are known
+    only if the rollout was not simulated.
+    """
     waiting_placed: int = 0
     """The number of placed pods that were already waiting and belong to no workload of the manifests."""
     still_waiting: tuple[str, ...] = ()
@@ -165,13 +178,25 @@ class SimulationReport(Report, frozen=True):
         sentence += describe_doubt(self.unknown)
         if self.not_created:
             return ("Not created:", f"{self._describe_pods_not_created()}; {sentence}")
-        if not self.most_unplaced and self.new_homeless_pods:
-            pods = counted(self.new_homeless_pods, "running pod loses its node", "running pods lose their nodes")
-            return (f"{pods}:", sentence)
-        if not self.most_unplaced:
-            return ("Scheduled:" if waiting or self.unplaced else "All scheduled:", sentence)
-        unplaced = str(self.variation.new_pending) if self.variation else f"{len(self.new_pending_pods):,}"
-        return (f"{unplaced} {'pod' if unplaced == '1' else 'pods'} not scheduled:", sentence)
+        if self.stuck_rollouts and not self.most_unplaced:
+            sentence = f"{self._describe_stuck_rollouts()}; {sentence}"
+        return (f"{self._choose_verdict(has_waiting_objects=bool(waiting))}:", sentence)
+
+    def _choose_verdict(self, *, has_waiting_objects: bool) -> str:
+        """Return the verdict of a simulation in which all pods are created."""
+        if self.most_unplaced:
+            unplaced = str(self.variation.new_pending) if self.variation else f"{len(self.new_pending_pods):,}"
+            return f"{unplaced} {'pod' if unplaced == '1' else 'pods'} not scheduled"
+        if self.stuck_rollouts:
+            return f"{counted(len(self.stuck_rollouts), 'rollout')} stuck"
+        if self.new_homeless_pods:
+            return counted(self.new_homeless_pods, "running pod loses its node", "running pods lose their nodes")
+        return "Scheduled" if has_waiting_objects or self.unplaced else "All scheduled"
+
+    def _describe_stuck_rollouts(self) -> str:
+        """Return a clause that names the workloads whose rollouts get stuck before their old pods are removed."""
+        cannot = agreeing(len(self.stuck_rollouts), "cannot replace its pods", "cannot replace their pods")
+        return f"{join_first_few(self.stuck_rollouts)} {cannot} step by step (--rollout shows why)"
 
     @property
     def headline_names_unread(self) -> bool:
@@ -293,8 +318,9 @@ class SimulationReport(Report, frozen=True):
 
     @property
     def good(self) -> bool:
-        """True if all pods are created and get a node in every run."""
-        return not (self.not_created or self.most_unplaced or has_unadmitted(self.waiting_elsewhere))
+        """True if all pods are created and get a node in every run, and no rollout gets stuck before that."""
+        fails = self.not_created or self.most_unplaced or self.stuck_rollouts
+        return not (fails or has_unadmitted(self.waiting_elsewhere))
 
     def _describe_growth(self, growth: NodeGrowth) -> tuple[str, ...]:
         """Return the verdict and a sentence: how many pods get a node now, and how many once new nodes have come."""
@@ -327,19 +353,26 @@ class SimulationReport(Report, frozen=True):
 
     @property
     def _left_out_clause(self) -> str:
-        """A clause on how many of the left-out pods fit and may take the room first, or "" if no pod was placed."""
+        """A clause on how many left-out pods fit or preempt, or "" if no pod was placed."""
         if not self.placed:
             return ""
-        fitting = self.left_out_fitting
+        fitting, preempting = self.left_out_fitting, self.left_out_preempting
         include = f"include {agreeing(self.left_out, 'it', 'them')} with --pending"
         is_only_pod_fitting = self.left_out == 1 and fitting == 1
         if fitting is None or is_only_pod_fitting:
             return f" and may take the room first ({include})"
+
+        preempt_text = ""
+        if preempting:
+            subject = "it" if self.left_out == 1 else f"{preempting:,} of them"
+            preempt_text = f"{subject} {agreeing(preempting, 'gets a node', 'get a node')} by preemption"
         if not fitting:
             fit_text = agreeing(self.left_out, "it fits on no node", "none of them fits")
-            return f": {fit_text} ({include})"
+            exception = f" now, but {preempt_text}" if preempt_text else ""
+            return f": {fit_text}{exception} ({include})"
         fit = agreeing(fitting, "fits", "fit")
-        return f", but {fitting:,} of them {fit} and may take the room first ({include})"
+        addition = f", and {preempt_text}" if preempt_text else ""
+        return f", but {fitting:,} of them {fit} and may take the room first{addition} ({include})"
 
     @property
     def evicted_pods(self) -> int:
@@ -390,7 +423,7 @@ class SimulationReport(Report, frozen=True):
         removed = sum(workload.removed for workload in self.workloads if workload.created and not workload.rollout)
         if removed:
             text += f" after {counted(removed, 'old pod is', 'old pods are')} removed"
-        stuck_count = sum(workload.rollout.startswith("stuck") for workload in self.workloads)
+        stuck_count = sum(workload.is_stuck for workload in self.workloads)
         if stuck_count:
             text += f", {counted(stuck_count, 'rollout')} stuck"
         delayed = self._count_delayed_pods() if any(workload.rollout for workload in self.workloads) else 0
@@ -493,6 +526,8 @@ class SimulationReport(Report, frozen=True):
             return "Not all created"
         if self.new_pending_pods:
             return "Not all scheduled"
+        if self.stuck_rollouts:
+            return "Rollout stuck"
         if self.new_homeless_pods and not self.growth:
             return "Scheduled, but running pods lose their nodes"
         if self.unplaced:
@@ -523,6 +558,10 @@ class SimulationReport(Report, frozen=True):
         return [
             *(workload.gate_problem for workload in self.not_created),
             *(group.gate_problem for group in self.pending if not waited_before.issuperset(group.pods)),
+            *(
+                GateProblem("not-scheduled", workload, "its rollout gets stuck before old pods are removed")
+                for workload in self.stuck_rollouts
+            ),
             *(entry.gate_problem for entry in find_unadmitted_objects(self.waiting_elsewhere)),
             *(
                 eviction.gate_problem

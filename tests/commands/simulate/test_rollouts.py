@@ -66,6 +66,27 @@ def test_rollout_of_a_deployment(
     assert (get_counts(found), found.rollout) == (expected, rollout)
 
 
+@pytest.mark.parametrize(
+    ("surge", "unavailable", "stuck"), [(1, 0, ("Deployment d/web",)), (1, 1, ())], ids=["no room to surge", "in place"]
+)
+def test_replacing_pods_at_once_names_stuck_rollouts(surge: int, unavailable: int, stuck: tuple[str, ...]) -> None:
+    """The four old pods fill the node. All new pods fit once the old ones are gone."""
+    manifest = build_web(4, strategy=build_rolling_update(surge, unavailable))
+    manifest["spec"]["template"]["spec"]["containers"][0]["image"] = "web:2"
+    report = run([build_node("n1"), *build_replicas(4)], manifest)
+    assert (report.placed, report.unplaced, report.stuck_rollouts) == (4, 0, stuck)
+    assert report.good == (not stuck)
+    verdict, sentence = report.build_headline_parts()
+    if stuck:
+        assert verdict == "1 rollout stuck:"
+        assert sentence.startswith(
+            "Deployment d/web cannot replace its pods step by step (--rollout shows why); 4 of 4"
+        )
+        assert [problem.subject for problem in report.find_ci_gate_problems()] == ["Deployment d/web"]
+    else:
+        assert verdict == "All scheduled:"
+
+
 def test_pods_that_a_rollout_does_not_create() -> None:
     report = run(
         [build_node("n1"), *build_replicas(4)], build_web(4, strategy=build_rolling_update(1, 0)), rollout=True

@@ -399,6 +399,33 @@ def test_first_line_counts_omitted_pods_that_fit(requests: tuple[str, ...], clau
     assert " ".join(run([*THREE_ZONES, *waiting], build_pod("new")).build_headline_parts()).endswith(clause)
 
 
+@pytest.mark.parametrize(
+    ("waiting_cpus", "clause"),
+    [
+        (
+            ("4",),
+            "1 pending pod was left out of the simulation: it fits on no node now, but it gets a node by preemption",
+        ),
+        (
+            ("4", "64"),
+            "2 pending pods were left out of the simulation: none of them fits now, but 1 of them gets a node by "
+            "preemption",
+        ),
+        (
+            ("4", "2"),
+            "2 pending pods were left out of the simulation, but 1 of them fits and may take the room first, and 1 of "
+            "them gets a node by preemption",
+        ),
+    ],
+)
+def test_first_line_counts_omitted_pods_that_preempt(waiting_cpus: tuple[str, ...], clause: str) -> None:
+    """Pods low and high are on nodes of their own. A waiting pod of 4 CPUs comes first and evicts pod low."""
+    running = [build_pod("low", "n0", "1"), build_pod("high", "n1", "2", priority=100)]
+    waiting = [build_pod(f"waiting-{cpu}", cpu=cpu, priority=int(cpu)) for cpu in waiting_cpus]
+    report = run([build_node("n0"), build_node("n1"), *running, *waiting], build_pod("new", cpu="100m"))
+    assert f"{clause} (include" in " ".join(report.build_headline_parts())
+
+
 def test_omitted_pod_may_take_the_room_of_an_old_pod() -> None:
     """The old pod leaves no room for the waiting pod until it is replaced."""
     manifest = build_workload("Deployment", template=build_pod_spec("1"))
