@@ -17,7 +17,6 @@ Nothing is evicted, since no pod that might preempt is left without a node.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple, cast
@@ -239,18 +238,18 @@ class _Competitors:
             assert mask is not None  # kinds that may fit nowhere do not compete
             return mask
 
-        # By requests and mask: the first PodInfo's number, and the number of pods. Equal masks are one object
-        first_numbers: dict[tuple[bytes, int], int] = {}
-        pod_counts: Counter[tuple[bytes, int]] = Counter()
-        for number, pod_count in zip(self.numbers.tolist(), self.counts.tolist(), strict=True):
+        # The PodInfos' indexes in `numbers`, grouped by requests and mask. Equal masks are one object
+        indexes_by_group: dict[tuple[bytes, int], list[int]] = {}
+        numbers, counts = self.numbers.tolist(), self.counts.tolist()
+        for index, number in enumerate(numbers):
             group = (self._view.requests[number].tobytes(), id(get_mask(number)))
-            first_numbers.setdefault(group, number)
-            pod_counts[group] += pod_count
+            indexes_by_group.setdefault(group, []).append(index)
 
-        representatives = list(first_numbers.values())
+        representatives = [numbers[indexes[0]] for indexes in indexes_by_group.values()]
+        pod_counts = [sum(counts[index] for index in indexes) for indexes in indexes_by_group.values()]
         return _CompetitorGroups(
             requests=self._view.requests[representatives],
-            counts=np.array(list(pod_counts.values()), np.int64),
+            counts=np.array(pod_counts, np.int64),
             masks=[get_mask(number) for number in representatives],
         )
 

@@ -316,6 +316,8 @@ def run_rollouts(
             if simulation.evictions:
                 ended |= dict.fromkeys(remove_pods_of_failed_jobs(simulation))
             tried = [position for position in waiting if position not in ended]
+
+            # Each controller sees which of its pods got a node or lost one
             for position in tried:
                 owner = rollout_by_pod.get(position)
                 if owner is not None:
