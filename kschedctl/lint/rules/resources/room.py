@@ -377,13 +377,11 @@ def _iter_workloads_without_room(
     rules report them.
     """
     facts = context.facts
-    running_counts: dict[Workload, int] = {}
     additional_counts: dict[Workload, int] = {}
     for workload in (*context.workloads, *context.autoscaler_by_scaled_workload):
         if not _can_count_running_pods(facts, workload):
             continue
-        running_counts[workload] = len(facts.list_node_rows_of_pods(workload))
-        count = get_replicas(workload) - running_counts[workload]
+        count = get_replicas(workload) - len(facts.list_node_rows_of_pods(workload))
         if count > 0 and not _fits_without_replay(facts, workload, count):
             additional_counts[workload] = count
     without_room = {
@@ -393,7 +391,8 @@ def _iter_workloads_without_room(
     }
     for workload, placed in without_room.items():
         if not _needs_missing_class(context, workload):
-            yield workload, running_counts[workload], placed
+            running_count = len(facts.list_node_rows_of_pods(workload))
+            yield workload, running_count, placed
 
 
 def _needs_missing_class(context: LintContext, workload: Workload) -> bool:
