@@ -490,7 +490,7 @@ class _Demands(NamedTuple):
 
 
 def _find_pod_demands(view: Fork, info: PodInfo) -> _Demands:
-    """Return what pods like `info` demand that can matter as long as lost nodes exist: affinity, spreading, claims."""
+    """Return the demands of pods like `info` that lost nodes can affect: affinity, spreading and claims."""
     hard_constraints = [
         constraint
         for constraint in info.spec.topology_spread_constraints
