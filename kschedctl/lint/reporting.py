@@ -216,18 +216,15 @@ def keep_one_finding_per_object(findings: Iterable[Finding], rule_ids: Collectio
 
     Findings of other rules are all kept.
     """
-    first_findings: dict[object, Finding] = {}
-    group_sizes: Counter[object] = Counter()
+    groups: dict[object, list[Finding]] = {}
     for number, finding in enumerate(findings):
         # Each finding of another rule is a group of its own, identified by its number.
-        group: object = (finding.rule, finding.file, finding.object) if finding.rule in rule_ids else number
-        first_findings.setdefault(group, finding)
-        group_sizes[group] += 1
+        key: object = (finding.rule, finding.file, finding.object) if finding.rule in rule_ids else number
+        groups.setdefault(key, []).append(finding)
     result = []
-    for group, finding in first_findings.items():
-        other_count = group_sizes[group] - 1
-        message = f"{finding.message} (and {other_count:,} more in this object)"
-        result.append(replace(finding, message=message) if other_count else finding)
+    for first, *others in groups.values():
+        message = f"{first.message} (and {len(others):,} more in this object)"
+        result.append(replace(first, message=message) if others else first)
     return tuple(result)
 
 

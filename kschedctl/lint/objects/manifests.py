@@ -202,12 +202,12 @@ def _iter_autoscaled_workloads(
 
     for workload in workloads:
         candidates = limits_by_target.get((workload.namespace, workload.kind, workload.subject.name), ())
-        for scaler, limits in candidates:
-            if variants.can_coexist(scaler, workload.subject):
-                yield replace(workload, min_replicas=limits.min_replicas, max_replicas=limits.max_replicas)
-                break
-        else:
+        coexisting_limits = (limits for scaler, limits in candidates if variants.can_coexist(scaler, workload.subject))
+        first_limits = next(coexisting_limits, None)
+        if first_limits is None:
             yield workload
+        else:
+            yield replace(workload, min_replicas=first_limits.min_replicas, max_replicas=first_limits.max_replicas)
 
 
 Release = tuple[str, str]

@@ -445,7 +445,7 @@ TT_ALL_ELIGIBLE_CORDONED = Rule(
     ERROR,
     find_workloads_without_usable_node,
     summary="Every node that the pods select is cordoned or has a taint that they do not tolerate",
-    why="New pods stay Pending. Verified by replay.",
+    why="New pods stay Pending. Verified by replay: the pods fit on no node.",
     fix="Uncordon a node, tolerate the taint, or allow other nodes",
     source=doc.TAINTS,
     needs_cluster=True,
