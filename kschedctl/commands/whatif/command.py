@@ -90,18 +90,20 @@ def whatif(
         under = study.build_version_settings(comparison.compare_version)
     else:
         under = study.build_configuration_settings(configurations)
-    options: WhatIfSettings = {
-        **run.options(),
-        "read": steps.read,
-        "where": steps.where,
-        "in_full": result.max_matrices,
-    }
+    run_choices = run.options()
+    with extending.open_caller() as call_extender:
+        options: WhatIfSettings = {
+            **run_choices,
+            "call_extender": call_extender,
+            "read": steps.read,
+            "where": steps.where,
+            "in_full": result.max_matrices,
+        }
 
-    def answer_source(loaded: LoadedSource, workers: Workers, progress: Progress) -> WhatIf:
-        """Run the scenario on one cluster."""
-        return study.whatif(loaded.cluster, steps.scenario, under, workers=workers, progress=progress, **options)
+        def answer_source(loaded: LoadedSource, workers: Workers, progress: Progress) -> WhatIf:
+            """Run the scenario on one cluster."""
+            return study.whatif(loaded.cluster, steps.scenario, under, workers=workers, progress=progress, **options)
 
-    with extending.open_caller() as options["call_extender"]:
         return answer_about_subjects(run, result, load_clusters(source), answer_source, is_harmless)
 
 
