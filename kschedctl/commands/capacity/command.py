@@ -11,7 +11,7 @@ from kschedctl.cli.extender_options import Extending
 from kschedctl.cli.manifests import Application, Namespace, read_manifests
 from kschedctl.cli.options import Source, with_options
 from kschedctl.cli.output_options import Answer, DrawnUnlisted
-from kschedctl.cli.run_options import RunChoices, RunOptions, answer_about_subjects
+from kschedctl.cli.run_options import RunOptions, answer_about_subjects
 from kschedctl.cli.source import KUEUE_QUOTA_KINDS
 from kschedctl.commands import capacity as study
 from kschedctl.commands.capacity.report import Capacity
@@ -47,7 +47,21 @@ def capacity(
     """
     if most is not None and not 1 <= most <= MAX_PODS:
         raise UsageError(f"--max {most}: must be from 1 to {MAX_PODS:,}")
-    run_choices = run.options()
+    options = run.options()
+
+    def answer_source(application: Application, workers: Workers, progress: Progress) -> Capacity:
+        """Answer for one cluster. Errors in manifests name the place in the file."""
+        with locate_errors(application.places):
+            report = study.capacity(
+                application.cluster,
+                application.manifests,
+                written=application.written,
+                workers=workers,
+                progress=progress,
+                most=most,
+                **options,
+            )
+        return replace(report, missing_namespaces=dict(application.missing_namespaces))
 
     def fits_enough(report: Capacity) -> bool:
         """Return whether at least one pod of each shape fits, or as many as --max asks for."""
@@ -57,22 +71,6 @@ def capacity(
     for application in applications.values():
         if application.without_pods:
             raise UsageError(f"no workload to try: {describe_objects_without_pods(application.without_pods)}")
-
     with extending.open_caller() as call_extender:
-        options: RunChoices = {**run_choices, "call_extender": call_extender}
-
-        def answer_source(application: Application, workers: Workers, progress: Progress) -> Capacity:
-            """Answer for one cluster. Errors in manifests name the place in the file."""
-            with locate_errors(application.places):
-                report = study.capacity(
-                    application.cluster,
-                    application.manifests,
-                    written=application.written,
-                    workers=workers,
-                    progress=progress,
-                    most=most,
-                    **options,
-                )
-            return replace(report, missing_namespaces=dict(application.missing_namespaces))
-
+        options["call_extender"] = call_extender
         return answer_about_subjects(run, view, applications, answer_source, fits_enough)

@@ -10,7 +10,7 @@ from kschedctl.cli.extender_options import Extending
 from kschedctl.cli.options import Source, with_options
 from kschedctl.cli.output_options import Answer, Drawn
 from kschedctl.cli.references import parse_kind
-from kschedctl.cli.run_options import RunChoices, RunOptions, answer_about_subjects
+from kschedctl.cli.run_options import RunOptions, answer_about_subjects
 from kschedctl.cli.source import KUEUE_QUOTA_KINDS, LoadedSource, load_clusters
 from kschedctl.commands import drain as library
 from kschedctl.commands.drain.report import Drain
@@ -57,16 +57,15 @@ def drain(
     if not nodes and not selector:
         raise UsageError("no node to drain", hint="name the nodes, or select them with -l")
     names = _strip_kind(nodes or [])
-    run_choices = run.options()
-    with extending.open_caller() as call_extender:
-        options: RunChoices = {**run_choices, "call_extender": call_extender}
-        replay_options = [*run.to_cli_options(), *extending.to_cli_options()]
+    options = run.options()
 
-        def answer_source(loaded: LoadedSource, workers: Workers, progress: Progress) -> Drain:
-            """Answer for one cluster."""
-            return library.drain(
-                loaded.cluster, names, selector=selector, workers=workers, progress=progress, **options
-            )
+    def answer_source(loaded: LoadedSource, workers: Workers, progress: Progress) -> Drain:
+        """Answer for one cluster."""
+        return library.drain(loaded.cluster, names, selector=selector, workers=workers, progress=progress, **options)
+
+    with extending.open_caller() as call_extender:
+        options["call_extender"] = call_extender
+        replay_options = [*run.to_cli_options(), *extending.to_cli_options()]
 
         def suggest_commands(loaded: LoadedSource, report: Drain) -> tuple[str, ...]:
             """Return the command with which to go on.

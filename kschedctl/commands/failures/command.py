@@ -9,7 +9,7 @@ import typer
 from kschedctl.cli.extender_options import Extending
 from kschedctl.cli.options import Source, with_options
 from kschedctl.cli.output_options import Answer, Drawn
-from kschedctl.cli.run_options import RunChoices, RunOptions, answer_about_subjects
+from kschedctl.cli.run_options import RunOptions, answer_about_subjects
 from kschedctl.cli.source import LoadedSource, load_clusters
 from kschedctl.commands import failures as library
 from kschedctl.commands.failures.report import Failures
@@ -59,14 +59,15 @@ def failures(
         raise UsageError("--nodes, --zones and --pools cannot be combined", hint="choose one of them")
     default_unit = "node" if pairs else "zone"
     unit = units[0] if units else default_unit
-    run_choices = run.options()
-    with extending.open_caller() as call_extender:
-        options: RunChoices = {**run_choices, "call_extender": call_extender}
-        replay_options = [*run.to_cli_options(), *extending.to_cli_options()]
+    options = run.options()
 
-        def ask(loaded: LoadedSource, workers: Workers, progress: Progress) -> Failures:
-            """Simulate the failures in one cluster."""
-            return library.failures(loaded.cluster, unit, pairs=pairs, workers=workers, progress=progress, **options)
+    def ask(loaded: LoadedSource, workers: Workers, progress: Progress) -> Failures:
+        """Simulate the failures in one cluster."""
+        return library.failures(loaded.cluster, unit, pairs=pairs, workers=workers, progress=progress, **options)
+
+    with extending.open_caller() as call_extender:
+        options["call_extender"] = call_extender
+        replay_options = [*run.to_cli_options(), *extending.to_cli_options()]
 
         def suggest_commands(loaded: LoadedSource, report: Failures) -> tuple[str, ...]:
             """Return a `whatif` command that adds enough nodes for the worst failure or, failing that, repeats it."""

@@ -90,20 +90,19 @@ def whatif(
         under = study.build_version_settings(comparison.compare_version)
     else:
         under = study.build_configuration_settings(configurations)
-    run_choices = run.options()
+    options: WhatIfSettings = {
+        **run.options(),
+        "read": steps.read,
+        "where": steps.where,
+        "in_full": result.max_matrices,
+    }
+
+    def answer_source(loaded: LoadedSource, workers: Workers, progress: Progress) -> WhatIf:
+        """Run the scenario on one cluster."""
+        return study.whatif(loaded.cluster, steps.scenario, under, workers=workers, progress=progress, **options)
+
     with extending.open_caller() as call_extender:
-        options: WhatIfSettings = {
-            **run_choices,
-            "call_extender": call_extender,
-            "read": steps.read,
-            "where": steps.where,
-            "in_full": result.max_matrices,
-        }
-
-        def answer_source(loaded: LoadedSource, workers: Workers, progress: Progress) -> WhatIf:
-            """Run the scenario on one cluster."""
-            return study.whatif(loaded.cluster, steps.scenario, under, workers=workers, progress=progress, **options)
-
+        options["call_extender"] = call_extender
         return answer_about_subjects(run, result, load_clusters(source), answer_source, is_harmless)
 
 
