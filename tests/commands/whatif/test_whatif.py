@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from html import unescape
 from typing import Any
 
 import jsonschema
@@ -847,7 +848,7 @@ def test_pods_that_wait_until_a_failed_node_is_deleted() -> None:
         in line
     )
     for output in ("table", "brief", "markdown", "html"):
-        text = RENDERERS[output](report, Style(width=300))
+        text = unescape(RENDERERS[output](report, Style(width=300)))
         assert "d/r3 waits until the lost nodes' Node objects are deleted" in text
         assert "d/db-0 gets no replacement until the lost nodes' Node objects are deleted" in text
 
