@@ -138,6 +138,8 @@ VerboseOption = Annotated[
         "-v", "--verbose", count=True, show_default=False, help="Log more details to stderr; -vv logs everything."
     ),
 ]
+BRIEF_RENDERERS = {"table": "brief", "wide": "brief", "markdown": "brief-markdown"}
+"""The renderer of the brief form, by output format. Other formats have no brief form."""
 QuietOption = Annotated[bool, typer.Option("-q", "--quiet", help="Print only errors to stderr, no warnings or notes.")]
 
 
@@ -177,10 +179,16 @@ class Output:
             commands=commands,
         )
         document = self._convert_to_findings(document, places)
-        renderer = self.output.name
-        if self.brief:
-            renderer = "brief-markdown" if renderer == "markdown" else "brief"
-        return Answer(self._shorten_document(document, style), renderer, style, exit_code)
+        return Answer(self._shorten_document(document, style), self._select_renderer(), style, exit_code)
+
+    def _select_renderer(self) -> str:
+        """Return the name of the renderer. Raises UsageError if `--brief` is combined with a format for machines."""
+        if not self.brief:
+            return self.output.name
+        if self.output.name not in BRIEF_RENDERERS:
+            hint = "use --summary" if self.output.name in DATA_FORMATS else ""
+            raise UsageError(f"--brief does not work with -o {self.output.name}", hint=hint)
+        return BRIEF_RENDERERS[self.output.name]
 
     def _convert_to_findings(self, document: Document, places: Places) -> Document:
         """Convert the problems of the document to findings if the format is for CI.

@@ -309,7 +309,8 @@ def _does_pod_fit_on_its_node(scheduler: Scheduler, key: str) -> bool:
     position = scheduler.view.pods.index[key]
     pod = scheduler.view.pods.objects[position]
     unbound_pod = structs.replace(pod, spec=structs.replace(pod.spec, node_name=""))
-    simulation = Simulation(Scheduler(add_or_replace_pods(scheduler.cluster, [unbound_pod])), preemption=False)
+    cluster = add_or_replace_pods(scheduler.cluster, [unbound_pod])
+    simulation = Simulation(Scheduler(cluster, scheduler.call_extender), preemption=False)
     cycle = simulation.run_cycle(Position(simulation.view.pods.index[key]))
     return simulation.view.nodes.index[pod.spec.node_name] in cycle.feasible
 

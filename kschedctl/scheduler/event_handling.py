@@ -45,7 +45,7 @@ DELETED_NODE_IS_EVENT = ByVersion(
     "the deletion of a node can make the scheduler retry a rejected pod", (("", False), ("1.32", True))
 )
 REPORTED_AS_ANY_UPDATE = ByVersion(
-    "plugins see every resize of an assigned pod (with queueing hints: every update) as the same kind of update",
+    "plugins cannot tell the resizes of an assigned pod (with queueing hints on: all its updates) apart by kind",
     (("", False), ("1.31", True), ("1.32", False)),
 )
 LOST_NOMINATION_IS_DELETION = ByVersion(

@@ -55,6 +55,7 @@ def test_truncated_status_has_no_wrong_sizes(form: str) -> None:
         (None, 'no key "status"'),
         ("a: [", "invalid YAML in line 1, perhaps truncated"),
         ("just words", "not what the Cluster Autoscaler writes"),
+        ("time: x", "no node groups"),
         ("time: x\nnodeGroups: {a: 1}", "nodeGroups: expected array"),
         ("time: x\nnodeGroups: [1]", "nodeGroups[0]: Expected `object`, got `int`"),
         ("time: x\nnodeGroups: [{name: 7, health: {maxSize: many}}]", "nodeGroups[0]"),

@@ -230,6 +230,13 @@ def test_a_fix_that_is_cut_keeps_its_costs(run: Run, monkeypatch: pytest.MonkeyP
     assert "restarts 1 running pod of DaemonSet ops/agent" in printed
 
 
+@pytest.mark.parametrize(("output", "hint"), [("json", " (use --summary)"), ("csv", ""), ("html", "")])
+def test_brief_does_not_replace_another_format(run: Run, output: str, hint: str) -> None:
+    result = run("explain", "-A", "--demo", "--brief", "-o", output)
+    assert (result.code, result.out) == (2, "")
+    assert f"--brief does not work with -o {output}{hint}" in result.err
+
+
 def test_the_brief_form_as_markdown(run: Run) -> None:
     printed = run("explain", "-A", "--demo", "--brief", "-o", "markdown").out
     first, entries, command = printed.strip().split("\n\n")

@@ -132,7 +132,7 @@ def _parse_yaml_status(where: str, text: str) -> AutoscalerStatus:
         return AutoscalerStatus(where, time="", groups=(), faults=(f"{where}: not what the Cluster Autoscaler writes",))
 
     time = str(document.get("time") or "")
-    documents = document.get("nodeGroups") or ()
+    documents = document.get("nodeGroups") or []
     faults = [] if time else [f"{where}: truncated: the time is missing"]
     if not documents:
         faults.append(f"{where}: {NO_GROUPS}")

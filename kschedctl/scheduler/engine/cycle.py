@@ -142,7 +142,7 @@ LEFT_OUT = ByVersion(
     "#125197, backported by #125306",
 )
 NARROWING_REJECTS = ByVersion(
-    "plugins that excluded nodes in PreFilter count as having rejected the pod",
+    "plugins that excluded nodes in PreFilter count as rejecting the pod, so events that they registered for retry it",
     (("", False), ("1.31", True)),
     "#122251",
 )

@@ -104,7 +104,7 @@ def run_post_filter(cycle: Cycle) -> PostFilterOutcome:
 
 
 ABSENT_COUNT = ByVersion(
-    "the message counts nodes that PreFilter plugins excluded",
+    "the message about a rejected pod also counts nodes that PreFilter plugins excluded",
     (("", True), ("1.30.2", False), ("1.32", True)),
     "#125306, #126022",
 )

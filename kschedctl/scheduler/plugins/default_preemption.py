@@ -38,7 +38,7 @@ from kschedctl.snapshot.pod_info import PodInfo
 PREEMPTION_UNDER_WAY = "waiting for the preemption for this pod to be finished"
 GROUP_PREEMPTION_UNDER_WAY = "waiting for the preemption for this pod group to be finished"
 REGISTERS_POD_EVENTS = ByVersion(
-    "the plugin registers for deletions of pods, but its queueing hint skips them all, so no more pods are retried",
+    "the plugin registers for pod deletions, but its queueing hint ignores all of them, so they cause no extra retries",
     (("", False), ("1.34", True)),
 )
 

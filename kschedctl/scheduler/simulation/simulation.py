@@ -333,8 +333,12 @@ class SettlingLoop(SchedulingLoop):
         self.queued_pods.determine_rejectors_before_moves(coming, leaving)
 
     def record_bound_pod(self, position: Position, choice: Choice) -> None:
-        """Record the outcome of a pod that is bound to the chosen node, with the victims that were evicted for it."""
+        """Record the outcome of a pod that is bound to the chosen node, with the victims that were evicted for it.
+
+        If there are gangs, the pod also leaves the replayed scheduling queue.
+        """
         if self.queued_pods.gangs:
+            # With gangs, a queue is replayed. A bound pod is no longer in flight there, and cannot lose its nomination.
             self.queued_pods.done(position)
             self._nominated_before.discard(position)
         victims = self.attempts.pop_victims(position)

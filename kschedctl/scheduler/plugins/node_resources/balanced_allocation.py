@@ -45,12 +45,12 @@ CRASH = (
 class ScoredBalance(StrEnum):
     """The balance of a node that NodeResourcesBalancedAllocation scores."""
 
-    WITH_POD = "balance after placement"
-    COMPARED = "balance after placement compared with before"
+    WITH_POD = "how balanced the node would be with the pod"
+    COMPARED = "how much the pod would change the node's balance"
 
 
 SCORED_BALANCE = ByVersion(
-    "basis of the score",
+    "what the score measures",
     (("", ScoredBalance.WITH_POD), ("1.36", ScoredBalance.COMPARED)),
     "#135573",
 )
