@@ -405,6 +405,7 @@ class ScaleDownPlan:
             empty_nodes = empty_by_group.get(name, [])
             drained_nodes = drained_by_group.get(name, [])
             size = len(empty_nodes) + len(drained_nodes)
+            # Groups without empty nodes come last. As in upstream, draining them is limited by both numbers.
             if not empty_nodes:
                 remaining_drains = min(remaining, remaining_drains)
             exceeds = remaining < size or remaining_drains < len(drained_nodes)

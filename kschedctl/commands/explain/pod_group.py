@@ -244,7 +244,7 @@ def get_group_verdict(result: GroupResult | None) -> str:
 
 
 def _iter_member_reports(view: Fork, members: GroupMembers, result: GroupResult | None) -> Iterator[MemberReport]:
-    """Yield a report on each tried and each gated pod."""
+    """Yield a report on each tried and each gated pod. Without a result, yield only the reports on gated pods."""
     pods = view.pods.objects
     if result:
         yield from iter_tried_member_reports(

@@ -246,7 +246,10 @@ def lint(
     display: DisplayOptions,
     files: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[FILE… | rules | explain RULE]", help="Manifests to lint, as with -f."),
+        typer.Argument(
+            metavar="[FILE… | rules | explain RULE]",
+            help="Manifests to lint, as with -f. rules lists the rules, and explain RULE explains one.",
+        ),
     ] = None,
 ) -> Answer | int:
     """What would break scheduling in these manifests, or in this cluster?

@@ -231,7 +231,7 @@ def _may_run_on_new_node(cluster: Cluster, shortage: ResourceShortage) -> bool:
 
 
 def _add_nodes(cluster: Cluster, new_nodes: ProposedNodes) -> Cluster:
-    """Return the cluster with the new nodes."""
+    """Return the cluster with `count` more nodes like each of the nodes that `new_nodes` copies."""
     for model in new_nodes.like:
         step = AddNodes(like=model, count=new_nodes.count, name=f"{model}-more")
         cluster = add_nodes(step, cluster, reject_file).resulting_cluster

@@ -94,6 +94,11 @@ class Proposal:
         """The number of added nodes that only some pods need."""
         if all(fix.needs_special_node is None for fix in self.fix.trial.changes):
             return 0
+        return self.added_nodes
+
+    @property
+    def added_nodes(self) -> int:
+        """The number of added nodes."""
         return sum(key.kind == "Node" and edit.before is None for key, edit in self.fix.trial.edits.items())
 
     def with_node_count(self, count: int) -> Proposal | None:
@@ -233,8 +238,42 @@ class GreedyChoice:
                 queue.append(larger_proposal)
         if best is None:
             return False
-        self._add_chosen_proposal(*best)
+        self._add_chosen_proposal(*self._reduce_node_count(*best, simulation_limit, deadline))
         return True
+
+    def _reduce_node_count(
+        self, proposal: Proposal, after: UnexplainedSettling, simulation_limit: int, deadline: float
+    ) -> tuple[Proposal, UnexplainedSettling]:
+        """Return the proposal with the fewest added nodes that leave no more pods waiting, and the cluster after it.
+
+        `after` is the cluster after the proposal. The number of nodes was estimated from the pods that a single node
+        clears, and is reduced by bisection. A proposal with one added node is returned unchanged. The choice is not
+        `complete` if the simulations or the time is used up. Raises KeyboardInterrupt if the user interrupts.
+        """
+        too_few = 1  # the largest count that is known not to be enough
+        enough = proposal.added_nodes  # the smallest count that is known to be enough
+        waiting = self._count_relevant_pods(after.waiting)
+        while enough - too_few > 1:
+            self.timed_out = self.timed_out or time.monotonic() > deadline
+            if self.timed_out or self.simulations >= simulation_limit:
+                self.complete = False
+                break
+            count = (too_few + enough) // 2
+            smaller_proposal = proposal.with_node_count(count)
+            if smaller_proposal is None:
+                break
+            after_smaller = self._settle_with_proposal(smaller_proposal)
+            self.simulations += 1
+            if after_smaller.simulation.interrupted:
+                raise KeyboardInterrupt
+            self.advance(1)
+            if self._count_relevant_pods(after_smaller.waiting) > waiting:
+                too_few = count
+                continue
+            enough = count
+            proposal, after = smaller_proposal, after_smaller
+            self._record_effect(proposal, after)
+        return proposal, after
 
     def _record_effect(self, proposal: Proposal, after: UnexplainedSettling) -> tuple[int, int]:
         """Record a proposal's effect, and return how many relevant pods and how many pods in `may_help` it clears.

@@ -543,13 +543,23 @@ class Question:
         return self.compare_versions().changes
 
     def settle(self, cluster: Cluster, seed: int) -> StartingPoint:
-        """Settle the cluster before the scenario begins, by scheduling its pending pods."""
+        """Settle the cluster before the scenario begins, by scheduling its pending pods.
+
+        Controllers recreate the pods that this preempts. The statuses of PodDisruptionBudgets are updated, and the
+        result names the pods of Jobs that fail.
+        """
+        # Schedule the pending pods, while controllers recreate the pods that they preempt.
         scheduler = Scheduler(cluster, self.call_extender)
         simulation = enable_pod_recreation(Simulation(scheduler, seed=seed, sampling=self.sampling))
         settled = settle_simulation(simulation)
-        settled = replace(settled, cluster=with_current_budget_statuses(settled.cluster, cluster))
-        ended = JobFailures.of(simulation.view.objects).list_pods_of_failed_jobs(cluster)
-        return StartingPoint(settled, settled.preempted, tuple(pod.key for pod in ended))
+
+        # Drains of the scenario depend on the budgets, to which newly placed and preempted pods make a difference.
+        cluster_with_budgets = with_current_budget_statuses(settled.cluster, before=cluster)
+        settled = replace(settled, cluster=cluster_with_budgets)
+
+        # The preemption of a pod can make its Job fail, which ends the Job's other pods, too.
+        ended_pods = JobFailures.of(simulation.view.objects).list_pods_of_failed_jobs(cluster)
+        return StartingPoint(settled, evicted=settled.preempted, ended=tuple(pod.key for pod in ended_pods))
 
 
 class StartingPoint(NamedTuple):

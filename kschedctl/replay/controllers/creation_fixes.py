@@ -179,6 +179,8 @@ class MissingPods:
             summary = f"set {'; '.join(unset_resources)}"
             yield FixStep(StepKind.SET_RESOURCES, summary, partial(_set_missing_resources, unset_resources))
             return
+
+        # Raise the quotas for the missing pods and, until the rollout completes, for more and more old pods beside them
         extra = 0  # the number of pods for which there is room besides the missing ones
         while extra <= self._wanted:
             for step in suggest_quota_raise(stored, self.count + extra):

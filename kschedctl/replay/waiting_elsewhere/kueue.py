@@ -285,10 +285,11 @@ def _describe_cohort_quota(queue: ClusterQueue, queues: WaitingQueues) -> list[s
 
 
 def _build_outlook_headline(outlook: WorkloadOutlook | None, queue: str) -> str:
-    """Build the headline for a Workload for which there is enough quota.
+    """Build the headline that says where a Workload stands in its queue, or why it gets no quota.
 
-    It gives the Workload's place in the queue if Kueue will admit it, and otherwise the reason why it will not. Without
-    an outlook, it only names the queue.
+    If it gets quota, the headline says that it is next, or gives its place. Otherwise the headline gives the reason, or
+    says that the replay ended before the Workload's turn. If there is no outlook, or the Workload has no place, the
+    headline only names the queue.
     """
     if outlook is None or outlook.position is None:
         return f"waits in ClusterQueue {queue}"

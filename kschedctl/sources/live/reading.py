@@ -393,11 +393,11 @@ def _list_named_objects(server: Server, kind: str, names: Sequence[str]) -> _Kin
 
 
 def _list_kind_if_permitted(server: Server, kind: str, namespace: str, fields: str) -> _KindResult:
-    """List a kind in all namespaces, or only in ``namespace`` if listing all is forbidden.
+    """List a kind in all namespaces or, if listing all is forbidden, only in ``namespace``, with a gap that says so.
 
-    If the server denies the request, `_build_rejected_result` decides. After any other failure, observed kinds and
-    kinds about pod creation give a gap. Raises LeftOutError if an object has unknown fields. Raises ClusterError if an
-    essential kind is denied, or if another kind cannot be read.
+    If the server denies this as well, the result is a gap, or nothing for a kind that is not installed. After any other
+    failure, observed kinds and kinds about pod creation give a gap. Raises LeftOutError if an object has unknown
+    fields. Raises ClusterError if an essential kind is denied, or if another kind cannot be read.
     """
     try:
         return _KindResult(read_list(server, kind, fields=fields), gap=None)

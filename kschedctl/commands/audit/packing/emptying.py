@@ -108,7 +108,10 @@ def _build_emptied_node(view: Fork, pools: Pools, row: Row, trial: NodeTrial) ->
 
 def _build_kept_node(view: Fork, pools: Pools, row: Row, trial: NodeTrial, *, removed_count: int) -> KeptNode:
     """Build the report about a node that is kept. `removed_count` nodes were removed before the trial."""
-    cordoned_count = removed_count + 1  # with the node itself
+    cordoned_in_message = 0
+    if trial.message:
+        # In kube-scheduler's message, the nodes removed so far and this node count as cordoned.
+        cordoned_in_message = removed_count + 1
     return KeptNode(
         view.nodes.names[row],
         pools.get_name(row),
@@ -116,7 +119,7 @@ def _build_kept_node(view: Fork, pools: Pools, row: Row, trial: NodeTrial, *, re
         lets_run=trial.lets_run,
         pod=trial.pod,
         message=trial.message,
-        cordoned_in_replay=cordoned_count if trial.message else 0,  # which the message counts
+        cordoned_in_replay=cordoned_in_message,
     )
 
 

@@ -262,7 +262,7 @@ def _parse_family_labels(family: str) -> dict[str, str]:
     parts = _FAMILY_NAME.fullmatch(family)
     if parts is None:
         return {}
-    is_arm = "g" in parts["suffix"] or family == "a1"
+    is_arm = "g" in parts["suffix"] or family == "a1"  # g stands for Graviton, whose first family was a1
     return {
         f"{EC2}/instance-family": family,
         f"{EC2}/instance-category": parts["category"],
