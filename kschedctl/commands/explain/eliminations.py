@@ -143,13 +143,21 @@ def _report_refusal(obstacle: Obstacle, row: int) -> Refusal:
 
 
 def group_rejected_nodes(nodes: Iterable[NodeReport]) -> tuple[NodeGroup, ...]:
-    """Group rejected nodes that have the same reasons. Groups are ordered by their closest node."""
+    """Group rejected nodes that have the same reasons. Groups are ordered by their closest node.
+
+    Nodes that have none of a requested resource are not grouped with nodes that have too little of the resource.
+    """
     groups: dict[object, list[NodeReport]] = {}
     for node in nodes:
         if node.refusals:
-            reasons = tuple((refusal.plugin, refusal.reason) for refusal in node.refusals)
+            reasons = tuple((refusal.plugin, refusal.reason, _has_none(refusal)) for refusal in node.refusals)
             groups.setdefault(reasons, []).append(node)
     return tuple(map(_build_node_group, groups.values()))
+
+
+def _has_none(refusal: Refusal) -> bool:
+    """Return whether the refusal says that the node offers none of a requested resource."""
+    return isinstance(refusal.fact_data, Insufficient) and not refusal.fact_data.offered
 
 
 def _build_node_group(members: Sequence[NodeReport]) -> NodeGroup:

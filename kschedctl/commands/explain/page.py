@@ -64,7 +64,8 @@ from kschedctl.text.counts import capitalize, join_words
 
 WOULD_REJECT = "would also be rejected by"
 ONLY_REASON_LEGEND = (
-    "Each node is counted once, under the first plugin that rejects it. ONLY BY THIS: nodes that nothing else rejects"
+    "Each node is counted under the first plugin that rejects it, once per reason. NO OTHER REASON: those of the nodes "
+    "that nothing else would reject"
 )
 """The legend of the table of reasons for rejection."""
 """The heading or introduction of plugins other than the first one that rejects a node."""
@@ -263,7 +264,7 @@ def build_eliminations_table(
 ) -> Page:
     """Build the table of reasons for rejection, with the closest node of each unless `nearest` is False."""
     is_stacked = style.narrow and nearest
-    columns = [*number_columns("nodes", "only by this")]
+    columns = [*number_columns("nodes", "no other reason")]
     if is_stacked:
         columns.append(Column("reason"))
     else:
@@ -384,7 +385,7 @@ def _describe_group_refusals(group: NodeGroup, style: Style) -> _RefusalTexts:
         return texts._replace(facts=())
     if group.nodes > 1:
         first_node = group.such_as[0]
-        return texts._replace(facts=tuple(f"{first_node}: {fact}" for fact in texts.facts))
+        return texts._replace(facts=(f"{first_node}: {'; '.join(texts.facts)}",) if texts.facts else ())
     return texts
 
 
