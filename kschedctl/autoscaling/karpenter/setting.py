@@ -183,16 +183,14 @@ def explain_unusable_pool(setting: KarpenterSetting, pool: NodePool) -> str:
         return "not used: it is being deleted"
     if pool in setting.pools.node_pools:
         return "not used: no instance type is known"
-    reasons = []
-    for condition in pool.status.conditions:
-        is_unready = condition.type == "Ready" and condition.status != "True"
-        message = condition.message or condition.reason
-        if is_unready and message:
-            reasons.append(message)
-            break
+    unready_messages = (
+        condition.message or condition.reason
+        for condition in pool.status.conditions
+        if condition.type == "Ready" and condition.status != "True"
+    )
+    first_message = next(filter(None, unready_messages), "")
     class_fault = setting.node_classes.describe_class_fault(pool)
-    if class_fault:
-        reasons.append(class_fault)
+    reasons = [reason for reason in (first_message, class_fault) if reason]
     return f"not used: not Ready: {'; '.join(reasons)}" if reasons else "not used: not Ready"
 
 

@@ -124,6 +124,7 @@ def _replay_update(target: TargetPod, workload: Struct) -> PlacedReplicas | None
     Return None if the controller creates no pods, or if all of its new pods get a node without evicting pods of others.
     Raises KeyboardInterrupt if the user interrupts.
     """
+    # Plan the change of the workload's pods
     cluster = target.scheduler.cluster
     existing = ExistingPods(cluster)
     workload = existing.with_current_replicas(workload)
@@ -134,6 +135,8 @@ def _replay_update(target: TargetPod, workload: Struct) -> PlacedReplicas | None
         return None
     if change.removed:
         set_rollout_limits(change, workload)
+
+    # Put the new pods and their claims into the cluster. Old pods are renamed if a new pod takes their name.
     create_allowed_claims(cluster, creation, {title: change.new})
     deletions = {(pod.metadata.namespace, pod.metadata.name): None for pod in change.removed}
     cluster = change_pods(creation.apply_to(cluster), deletions)
