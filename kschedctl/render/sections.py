@@ -370,7 +370,7 @@ def build_headroom_section(resources: Iterable[Headroom], where: str = "on one n
     requested = [resource for resource in resources if resource.requested_before or resource.requested_after]
     columns = [
         Column("resource", keep=True),
-        *number_columns("allocatable", "before", "after", f"most free {where}, after"),
+        *number_columns("allocatable", "before", "after", f"most free afterwards {where}"),
     ]
     return build_table(requested, columns, _build_headroom_row, limit=None, title=title)
 

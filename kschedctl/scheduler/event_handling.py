@@ -212,6 +212,7 @@ class EventHandlers:
             if addition := self._build_pod_addition_event(ChangedObject(POD, old=None, new=new), new):
                 yield addition
         elif self._is_responsible_for(old):
+            # Versions with pre-checks label all updates of a waiting pod alike.
             name = OWN_UPDATE if UNSCHEDULABLE_POD in self.pre_checked else ""
             for action in self._list_waiting_pod_actions(change):
                 yield Occurrence(self._build_event(UNSCHEDULABLE_POD, action, name), change, itself=True)

@@ -177,7 +177,7 @@ spec: {scaleTargetRef: {apiVersion: apps/v1, kind: StatefulSet, name: web}, minR
     assert list_messages(make_workload(2, spec=spread) + scaler, *NODES) == []
     assert list_messages(make_workload(2, spec=spread) + scaler, *NODES, rule="rq-hpa-burst") == [
         "the autoscaler may create 6 replicas, but only 5 fit now "
-        "(of 3 usable nodes, 1 lacks CPU, 2 would violate its spread constraints)"
+        "(of 3 usable nodes, 1 lacks CPU, 2 are ruled out by spread constraints)"
     ]
 
 

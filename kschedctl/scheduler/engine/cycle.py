@@ -334,7 +334,8 @@ class Cycle:
 def run_cycle(framework: FrameworkLike, info: PodInfo, view: Fork, sampling: Sampling | None = None) -> Cycle:
     """Run the scheduling cycle of a pod and return its result.
 
-    With `sampling`, only part of the nodes is searched, and the next cycle continues where this one stops. Errors of
+    With `sampling`, only part of the nodes is searched, and the next cycle continues where this one stops. There is no
+    search if PreFilter rejects the pod, or if the pod's nominated node is feasible, which is then taken. Errors of
     plugins and extenders are not raised: `Cycle.error` has upstream's message. A PreEnqueue plugin that rejects the pod
     does not end the cycle.
     """

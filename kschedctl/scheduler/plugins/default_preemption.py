@@ -174,8 +174,8 @@ class DefaultPreemption(PreemptionPlugin):
             return Ineligible(TERMINATING, tuple(_iter_terminating_pods(lower_priority_pods, view)))
         return None
 
-    def select_victims(self, cycle: Cycle) -> LowerPriority:
-        """Return the selector of potential victims: all pods with a lower priority than the pod."""
+    def build_selection(self, cycle: Cycle) -> LowerPriority:
+        """Build the selection of the pods that may be evicted: all pods with a lower priority than this pod."""
         return LowerPriority(cycle.view, cycle.info.priority)
 
     def count_candidates_wanted(self, nodes: int) -> int:

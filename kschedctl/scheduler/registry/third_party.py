@@ -166,8 +166,10 @@ def _load_declaration(point: EntryPoint) -> Declaration:
     invalid.
     """
     plugin_label = f'plugin "{point.name}" of {_describe_package(point)}'
-    loaded: tuple[Declaration, Any] = _guard_method(_load_declared_target, f"{plugin_label} cannot be loaded")(point)
-    declaration, target = loaded
+    load_guarded = _guard_method(_load_declared_target, f"{plugin_label} cannot be loaded")
+    declaration: Declaration
+    target: Any
+    declaration, target = load_guarded(point)
     if not any(EXTENSION_POINTS[name].methods for name in declaration.points):
         return declaration
 

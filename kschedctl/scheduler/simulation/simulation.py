@@ -251,7 +251,7 @@ class SettlingLoop(SchedulingLoop):
         self._try_popped_pod(position)
         self._requeue_recreated_pods(replacements)
         new_outcomes = self.outcomes[outcome_count:]
-        if self.queued_pods.tried:
+        if self.queued_pods.tried:  # only pods that were tried can be woken
             for outcome in new_outcomes:
                 if outcome.row >= 0:
                     self.queued_pods.wake_after_placement(outcome.position)
@@ -466,4 +466,5 @@ class SettlingLoop(SchedulingLoop):
             for position in sorted(ended_waits, key=lambda position: objects[position].key):
                 self.end_wait(ended_waits[position], PREEMPTED)
             victims = [victim for victim in placed if victim not in ended_waits]
-        return self.attempts.evict_victims(victims, preemptor)
+        self.attempts.evict_victims(victims, preemptor)
+        return victims

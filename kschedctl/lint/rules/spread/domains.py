@@ -329,7 +329,12 @@ def find_domains_without_room(context: LintContext) -> Iterator[Problem]:
     if facts.has_node_autoscaler():
         return
     spreads_by_workload = _group_spreads_by_workload(context)
-    specific_checks = (find_unreachable_min_domains, find_domains_blocked_by_taints, find_domains_outside_affinity)
+    more_specific_checks = (
+        find_unreachable_min_domains,
+        find_domains_blocked_by_taints,
+        find_domains_outside_affinity,
+        find_conflicting_constraints,
+    )
     for workload, spreads in spreads_by_workload.items():
         count = workload.lowest_replicas
         if not 1 < count <= MAX_PLACED or not spreads[0].eligible.any() or facts.find_framework(workload) is None:
@@ -342,7 +347,7 @@ def find_domains_without_room(context: LintContext) -> Iterator[Problem]:
             continue
         # Leave workloads to the rules about a more specific cause
         workload_context = replace(context, workloads=(workload,))
-        if any(next(check(workload_context), None) for check in (*specific_checks, find_conflicting_constraints)):
+        if any(next(check(workload_context), None) for check in more_specific_checks):
             continue
         for spread in spreads:
             message = _describe_limiting_domain(context, spread, rows, count)

@@ -147,8 +147,8 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
     )
     next_step = NextStep(
         "CompareTerms",
-        "This pod's affinity selects no pod in any topology domain that this pod can use: compare the labels and "
-        "namespaces of the term with those of the pods that it should select",
+        "Check the label selector and the namespaces of the pod affinity: they match no pod in any topology domain "
+        "that this pod can use",
     )
     default_weight = 2
     peers = Peers.EXTREMES

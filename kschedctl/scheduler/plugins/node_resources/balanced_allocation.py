@@ -155,6 +155,8 @@ class NodeResourcesBalancedAllocation(OwnRowPlugin[None, DemandedAmounts]):
         has_scored_pod = len(rows) > 1 and self.name in cycle.scores.raw  # unless PreScore skipped this plugin
         if not has_scored_pod:
             return None
+
+        # Look for a requested resource that makes the plugin crash on some scored node.
         devices = DeviceBackedResources(cycle.view, self.features)
         usage = Usage(cycle.view, cycle.view.requested, cycle.view.requests)
         requests = self._list_scored_requests(cycle.info, cycle.view)
