@@ -177,10 +177,11 @@ class DefaultEvictorArgs(PluginArguments, frozen=True):
         yield from validate_selector("labelSelector", self.label_selector)
         yield from validate_selector("namespaceLabelSelector", self.namespace_label_selector)
         yield from self._validate_protections()
-        try:
-            self.min_age_seconds  # noqa: B018 - read for its error
-        except InputError as error:
-            yield ArgumentError("minPodAge", error.what)
+        if self.min_pod_age is not None:
+            try:
+                parse_duration(self.min_pod_age)
+            except InputError as error:
+                yield ArgumentError("minPodAge", error.what)
 
     def _validate_protections(self) -> Iterator[ArgumentError]:
         """Yield the errors in ``podProtections``, and an error if it is combined with the older fields."""

@@ -119,18 +119,13 @@ class RemovePodsViolatingNodeAffinity(DeschedulerPlugin[RemovePodsViolatingNodeA
     def _find_pods_preferring_other_nodes(self, positions: Rows) -> Bools:
         """Return a mask of the pods at these positions whose preferred node affinity favors another ready node."""
         pairs = self.find_distinct_pairs(positions)
-        weights_by_info: dict[int, Counts] = {}  # of each node (N,)
-        best_weights: dict[int, int] = {}
-        for number in np.unique(pairs.info_numbers).tolist():
-            weights = self._compute_preference_weights(number)
-            weights_by_info[number] = weights
-            best_weights[number] = int(weights[self.seen.ready].max(initial=0))
-
-        prefers_other = []  # one element per pair
-        for number, row in zip(pairs.info_numbers.tolist(), pairs.rows.tolist(), strict=True):
-            own_weight = weights_by_info[number][row]
-            prefers_other.append(best_weights[number] > own_weight)
-        return np.array(prefers_other, np.bool_)[pairs.pair_index]
+        prefers_other = np.zeros(len(pairs.rows), np.bool_)  # one element per pair
+        for info_number in np.unique(pairs.info_numbers).tolist():
+            weights = self._compute_preference_weights(info_number)
+            best_weight = weights[self.seen.ready].max(initial=0)
+            is_of_info = pairs.info_numbers == info_number
+            prefers_other[is_of_info] = weights[pairs.rows[is_of_info]] < best_weight
+        return prefers_other[pairs.pair_index]
 
     def _compute_preference_weights(self, info_number: int) -> Counts:
         """Return an (N,) array of the total weight of a PodInfo's preferred node affinity terms on each node.

@@ -307,9 +307,11 @@ class LintContext:
     @cached_property
     def _stored_workloads(self) -> dict[Owner, api.StoredWorkload]:
         """The stored objects of the cluster's serving workloads, or {} without a cluster."""
+        if self.cluster is None:
+            return {}
         stored_workloads = {}
         for kind in SERVING_KINDS & FIELDS.keys():
-            for stored in getattr(self.cluster, FIELDS[kind], ()):
+            for stored in getattr(self.cluster, FIELDS[kind]):
                 stored_workloads[Owner(kind, *_get_full_name(stored))] = stored
         return stored_workloads
 

@@ -216,18 +216,15 @@ def keep_one_finding_per_object(findings: Iterable[Finding], rule_ids: Collectio
 
     Findings of other rules are all kept.
     """
-    first_findings: dict[object, Finding] = {}
-    group_sizes: Counter[object] = Counter()
+    groups: dict[object, list[Finding]] = {}
     for number, finding in enumerate(findings):
         # Each finding of another rule is a group of its own, identified by its number.
-        group: object = (finding.rule, finding.file, finding.object) if finding.rule in rule_ids else number
-        first_findings.setdefault(group, finding)
-        group_sizes[group] += 1
+        key: object = (finding.rule, finding.file, finding.object) if finding.rule in rule_ids else number
+        groups.setdefault(key, []).append(finding)
     result = []
-    for group, finding in first_findings.items():
-        other_count = group_sizes[group] - 1
-        message = f"{finding.message} (and {other_count:,} more in this object)"
-        result.append(replace(finding, message=message) if other_count else finding)
+    for first, *others in groups.values():
+        message = f"{first.message} (and {len(others):,} more in this object)"
+        result.append(replace(first, message=message) if others else first)
     return tuple(result)
 
 
@@ -237,21 +234,19 @@ def merge_repeated_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     Errors are not merged, since each has to be corrected. Findings about objects without a name or a file are not
     merged either, nor are further findings in the first finding's file.
     """
-    merged: dict[object, Finding] = {}
-    other_files: dict[object, dict[str, None]] = {}
+    groups: dict[object, list[Finding]] = {}
     for number, finding in enumerate(findings):
-        # Findings that are not merged have their number as key instead of the group.
-        group: object = (finding.rule, finding.object, finding.fingerprint, finding.message)
+        key: object = (finding.rule, finding.object, finding.fingerprint, finding.message)
         has_name = " " in finding.object
-        if not has_name or not finding.file or finding.severity == Severity.ERROR:
-            merged[number] = finding
-        elif group not in merged:
-            merged[group] = finding
-        elif merged[group].file == finding.file:
-            merged[number] = finding
-        else:
-            other_files.setdefault(group, {})[finding.file] = None
-    return tuple(_note_other_files(finding, tuple(other_files.get(key, ()))) for key, finding in merged.items())
+        can_be_merged = has_name and finding.file and finding.severity != Severity.ERROR
+        is_in_first_file = key in groups and groups[key][0].file == finding.file
+        if not can_be_merged or is_in_first_file:
+            key = number  # the finding is a group of its own
+        groups.setdefault(key, []).append(finding)
+    return tuple(
+        _note_other_files(first, tuple(dict.fromkeys(other.file for other in others)))
+        for first, *others in groups.values()
+    )
 
 
 def _note_other_files(finding: Finding, files: tuple[str, ...]) -> Finding:

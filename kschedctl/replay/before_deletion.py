@@ -490,7 +490,7 @@ class _Demands(NamedTuple):
 
 
 def _find_pod_demands(view: Fork, info: PodInfo) -> _Demands:
-    """Return what pods like `info` demand that can matter as long as lost nodes exist: affinity, spreading, claims."""
+    """Return the demands of pods like `info` that lost nodes can affect: affinity, spreading and claims."""
     hard_constraints = [
         constraint
         for constraint in info.spec.topology_spread_constraints
@@ -567,9 +567,10 @@ def _find_rules_that_matter(
         """Return a mask (N,) of the nodes with pods that the term selects."""
         nodes_by_term = shared.get_cached(_get_nodes_by_term)
         if term not in nodes_by_term:
-            nodes_by_term[term] = np.zeros(len(view.nodes), np.bool_)
             rows = view.node[_find_matching_infos(view, term)[view.pods.info]]
-            nodes_by_term[term][rows[rows >= 0]] = True
+            has_matching_pod = np.zeros(len(view.nodes), np.bool_)
+            has_matching_pod[rows[rows >= 0]] = True
+            nodes_by_term[term] = has_matching_pod
         return nodes_by_term[term]
 
     def affinity_matters(demands: _Demands) -> bool:
@@ -585,6 +586,7 @@ def _find_rules_that_matter(
             return True
         return demands.selects_itself and not _is_any_pod_selected(view, demands.affinity, ~lost.is_lost_node)
 
+    # The demands of the placed pods
     rules = set()
     for demands in _iter_demands(shared, np.array(placed, np.int64)):
         if any(map(domains.is_any_lost, demands.spread_keys)):
@@ -597,6 +599,8 @@ def _find_rules_that_matter(
             rules.add(WaitingRule.CLAIM_IN_USE)
         if demands.shared_device_claim:
             rules.add(WaitingRule.DEVICE_IN_USE)
+
+    # The anti-affinity of the pods on lost nodes, which may keep placed pods away
     if placed and WaitingRule.AFFINITY not in rules:
         all_demands = _iter_demands(shared, _find_pods_on(view, lost.is_lost_node))
         if any(any(map(domains.is_any_shared, demands.anti_affinity_keys)) for demands in all_demands):

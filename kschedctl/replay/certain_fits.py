@@ -17,7 +17,6 @@ Nothing is evicted, since no pod that might preempt is left without a node.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple, cast
@@ -239,18 +238,18 @@ class _Competitors:
             assert mask is not None  # kinds that may fit nowhere do not compete
             return mask
 
-        # By requests and mask: the first PodInfo's number, and the number of pods. Equal masks are one object
-        first_numbers: dict[tuple[bytes, int], int] = {}
-        pod_counts: Counter[tuple[bytes, int]] = Counter()
-        for number, pod_count in zip(self.numbers.tolist(), self.counts.tolist(), strict=True):
+        # The PodInfos' indexes in `numbers`, grouped by requests and mask. Equal masks are one object
+        indexes_by_group: dict[tuple[bytes, int], list[int]] = {}
+        numbers, counts = self.numbers.tolist(), self.counts.tolist()
+        for index, number in enumerate(numbers):
             group = (self._view.requests[number].tobytes(), id(get_mask(number)))
-            first_numbers.setdefault(group, number)
-            pod_counts[group] += pod_count
+            indexes_by_group.setdefault(group, []).append(index)
 
-        representatives = list(first_numbers.values())
+        representatives = [numbers[indexes[0]] for indexes in indexes_by_group.values()]
+        pod_counts = [sum(counts[index] for index in indexes) for indexes in indexes_by_group.values()]
         return _CompetitorGroups(
             requests=self._view.requests[representatives],
-            counts=np.array(list(pod_counts.values()), np.int64),
+            counts=np.array(pod_counts, np.int64),
             masks=[get_mask(number) for number in representatives],
         )
 
@@ -442,10 +441,10 @@ class FitProver:
     def _find_nodes_in_view(self, kind: PodKind) -> Bools:
         """Return a mask (N,) of the remaining nodes on which pods of the kind fit in the cluster before the loss."""
         assert kind.fits is not None
-        mask = self._masks_in_view.get(id(kind.fits))  # kinds with equal masks share them
-        if mask is None:
-            mask = self._masks_in_view[id(kind.fits)] = kind.fits[self._rows] & self._is_remaining_row
-        return mask
+        key = id(kind.fits)  # kinds with equal masks share one object
+        if key not in self._masks_in_view:
+            self._masks_in_view[key] = kind.fits[self._rows] & self._is_remaining_row
+        return self._masks_in_view[key]
 
     def _find_nodes_with_lasting_affinity(self, plugin: RejectingPlugin, info: PodInfo) -> Bools:
         """Return a mask (N,) of the nodes that required affinity and anti-affinity allow until a pod comes to the node.
@@ -469,20 +468,29 @@ class FitProver:
         return ~rejected
 
     def _split_by_domain(self, kind: PodKind, number: int, fits: Bools) -> list[Bools]:
-        """Return the mask (N,) of the fitting nodes in each domain to which the spread constraint may direct a pod.
+        """Return a mask (N,) of the fitting nodes for each domain to which the spread constraint may direct a pod.
 
-        The constraint may direct a pod to each domain that it counts. If a domain of only lost nodes limits the pods of
-        the kind, only the domains that may take more of these pods are left. `number` is the number of the kind's
-        PodInfo, and `fits` (N,) marks the fitting nodes. If there is no such domain, the result is one empty mask.
-        Raises PluginError if a plugin fails.
+        These are all domains that the constraint counts. If a domain of only lost nodes limits the pods of the kind,
+        these are only the domains that may take more of the pods. If there is no such domain, the result is one empty
+        mask. Raises PluginError if a plugin fails.
+
+        Arguments:
+            kind: the kind of pods, which has a hard spread constraint.
+            number: the number of the kind's PodInfo.
+            fits: the mask (N,) of the fitting nodes.
         """
         spread = self._count_pods_per_domain(kind)
-        is_limited_by_lost_domain = number in self._limited_kinds
-        takes_pods = self._count_places_beside_lost_domains(spread) > 0 if is_limited_by_lost_domain else spread.exists
-        codes = spread.column.codes
-        domains = [fits & (codes == code) for code in np.flatnonzero(takes_pods)]
+        may_take_pods = spread.exists
+        if number in self._limited_kinds:  # a domain of only lost nodes limits the pods of the kind
+            may_take_pods = self._count_places_beside_lost_domains(spread) > 0
+        domain_of_node = spread.column.codes
+        fitting_by_domain = [fits & (domain_of_node == domain) for domain in np.flatnonzero(may_take_pods)]
+        if fitting_by_domain:
+            return fitting_by_domain
+
+        # The caller looks for room in each of the masks. Without any mask, it would conclude that the pod fits.
         no_nodes = np.zeros_like(fits)
-        return domains or [no_nodes]  # room in each of no domains would prove that the pod fits
+        return [no_nodes]
 
     def _find_lost_domains(self, spread: DomainCounts) -> Bools:
         """Return a mask (V,) of the domains that count for the constraint although they have only lost nodes."""

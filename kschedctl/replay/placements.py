@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
 import numpy as np
@@ -240,25 +241,24 @@ def group_retried_pods(
     Each group has the number of retries by the event that caused them. ``workloads`` maps pod keys to workloads. Other
     pods are grouped by their owner.
     """
-    pods_by_group: dict[tuple[str, WaitingQueue], list[str]] = {}
-    event_counts_by_group: dict[tuple[str, WaitingQueue], Counter[str]] = {}
+    pods = simulation.view.pods.objects
+    positions_by_group: dict[tuple[str, WaitingQueue], list[Position]] = {}
     for outcome in outcomes:
-        event_labels = simulation.retried.get(outcome.position)  # of the event before each retry
-        if event_labels:
-            pod = simulation.view.pods.objects[outcome.position]
+        if simulation.retried.get(outcome.position):
+            pod = pods[outcome.position]
             workload = workloads.get(pod.key) or str(find_owner(pod))
             group = (workload, _find_waiting_queue(simulation, outcome))
-            pods_by_group.setdefault(group, []).append(pod.key)
-            event_counts_by_group.setdefault(group, Counter()).update(event_labels)
+            positions_by_group.setdefault(group, []).append(outcome.position)
 
     retried = []
-    for (workload, waiting), pods in pods_by_group.items():
-        event_counts = dict(event_counts_by_group[workload, waiting])
+    for (workload, waiting), positions in positions_by_group.items():
+        # `retried` has the label of the event before each retry of a pod
+        event_labels = chain.from_iterable(simulation.retried[position] for position in positions)
         retried.append(
             RetriedPods(
                 workload,
-                pods=tuple(pods),
-                after=event_counts,
+                pods=tuple(map(pods.get_key, positions)),
+                after=dict(Counter(event_labels)),
                 queue=waiting.queue,
                 rejectors=waiting.rejectors,
             )
@@ -286,10 +286,10 @@ def _find_waiting_queue(simulation: Simulation, outcome: Outcome) -> WaitingQueu
 
     permit_failure = simulation.failures.permit_failures.get(outcome.position)
     is_in_pod_group = bool(simulation.gangs.group_pods_for_queue([outcome.position]))
+    if is_in_pod_group and not permit_failure:
+        return WaitingQueue(scheduling_queue.BACKOFF)
     if permit_failure:
         rejectors = (permit_failure.rejectors or NO_REJECTORS).all
-    elif is_in_pod_group:
-        return WaitingQueue(scheduling_queue.BACKOFF)
     else:
         rejectors = simulation.find_rejectors(outcome.position).all
     queue = scheduling_queue.UNSCHEDULABLE if rejectors else scheduling_queue.BACKOFF
@@ -298,23 +298,39 @@ def _find_waiting_queue(simulation: Simulation, outcome: Outcome) -> WaitingQueu
 
 def report_evictions(simulation: Simulation) -> tuple[EvictedPod, ...]:
     """Return reports on all evictions by preemption, in order, each with what happened to the victim afterwards."""
-    # Evictions cause further evictions, because replacements of victims may preempt as well. The first preemptors were
-    # not evicted themselves, and evict in round 1. A pod that was evicted in round n evicts others in round n + 1.
+    evictions = simulation.evictions
+    return tuple(
+        _report_eviction(simulation, eviction, next_row, eviction_round)
+        for eviction, next_row, eviction_round in zip(
+            evictions, _list_rows_of_next_evictions(evictions), _number_eviction_rounds(evictions), strict=True
+        )
+    )
+
+
+def _number_eviction_rounds(evictions: Sequence[Eviction]) -> list[int]:
+    """Return the round of each eviction.
+
+    Replacements of victims may preempt as well. Preemptors that were not evicted themselves evict in round 1. A pod
+    that was evicted in round n evicts others in round n + 1.
+    """
     latest_round_by_victim: dict[Position, int] = {}
     rounds = []
-    for eviction in simulation.evictions:
+    for eviction in evictions:
         preemptor_evicted_in_round = latest_round_by_victim.get(eviction.preemptor, 0)
-        eviction_round = preemptor_evicted_in_round + 1
-        rounds.append(eviction_round)
-        latest_round_by_victim[eviction.victim] = eviction_round
+        rounds.append(preemptor_evicted_in_round + 1)
+        latest_round_by_victim[eviction.victim] = preemptor_evicted_in_round + 1
+    return rounds
 
-    # Going backwards, the node from which each victim is evicted next is known
-    reports: list[EvictedPod] = []
+
+def _list_rows_of_next_evictions(evictions: Sequence[Eviction]) -> list[Row | None]:
+    """Return, for each eviction, the row of the node from which the victim is evicted next, or None if it never is."""
+    # Going backwards, the next eviction of each victim is known
+    next_rows: list[Row | None] = []
     evicted_next_from: dict[Position, Row] = {}
-    for eviction, eviction_round in zip(reversed(simulation.evictions), reversed(rounds), strict=True):
-        reports.append(_report_eviction(simulation, eviction, evicted_next_from.get(eviction.victim), eviction_round))
+    for eviction in reversed(evictions):
+        next_rows.append(evicted_next_from.get(eviction.victim))
         evicted_next_from[eviction.victim] = eviction.row
-    return tuple(reversed(reports))
+    return next_rows[::-1]
 
 
 def _report_eviction(

@@ -206,7 +206,9 @@ class ClusterHealth:
         expected = group.target - self.increases.get(group.id, 0)
         state = self.by_group.get(group.id)
         if state is None:  # without any node, the group is healthy if it should not have one yet
-            return group.target == 0 or (expected == 0 and group.target > 0)
+            wants_no_node = group.target == 0
+            are_all_nodes_upcoming = group.target > 0 and expected == 0
+            return wants_no_node or are_all_nodes_upcoming
         return not _are_too_many_unready(max(expected - len(state.ready), 0), state.registered)
 
     def count_upcoming_nodes(self) -> dict[str, int]:

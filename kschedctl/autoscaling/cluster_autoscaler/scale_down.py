@@ -259,7 +259,8 @@ class ScaleDownPlan:
                 return
             name = node.metadata.name
             row = loop.get_node_row(name)
-            removal = self.removals[name] = removals.try_node_removal(row, acceptable, keep=True)
+            removal = removals.try_node_removal(row, acceptable, keep=True)
+            self.removals[name] = removal
             if removal.reason:
                 self.reasons[name] = removal.reason
                 continue
@@ -405,6 +406,7 @@ class ScaleDownPlan:
             empty_nodes = empty_by_group.get(name, [])
             drained_nodes = drained_by_group.get(name, [])
             size = len(empty_nodes) + len(drained_nodes)
+            # Groups without empty nodes come last. As in upstream, draining them is limited by both numbers.
             if not empty_nodes:
                 remaining_drains = min(remaining, remaining_drains)
             exceeds = remaining < size or remaining_drains < len(drained_nodes)

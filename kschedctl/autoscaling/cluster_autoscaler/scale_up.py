@@ -215,7 +215,7 @@ class ScaleUpRun:
         self.groups = group_equivalent_pods(pods)
         growable = self._select_growable_groups()
         for group in growable:
-            self._try_pods_on_template(self.groups, group)
+            self._try_pods_on_template(self.groups, group)  # records which pods the group accepts
 
         tried_groups = iter_with_progress(begin, "Asking node groups", growable)
         possible_options = [self._build_growth_option(group, growable) for group in tried_groups]
@@ -536,7 +536,7 @@ class ScaleUpRun:
             for name in self.skipped:
                 if name in self.loop.templates:
                     group = next(group for group in self.loop.groups.all if group.id == name)
-                    self._try_pods_on_template(unaccepted, group)
+                    self._try_pods_on_template(unaccepted, group)  # records the rejections by the group
         remaining = {
             pod.key: self._build_entry_of_rejected_pods(equivalents, writes_event=writes_event)
             for equivalents in unaccepted

@@ -137,17 +137,18 @@ class NewClaim:
             return ClaimRefusal(f"incompatible requirements, {fault}")
 
         combined = self.requirements.combined_with(data.requirements)
-        outcome: ClaimAcceptance | ClaimRefusal = ClaimRefusal("")  # replaced, as there is at least one alternative
+        refusals: list[ClaimRefusal] = []
         for volumes in data.volumes or (Requirements(),):  # a pod without volumes has one alternative
             if fault := combined.describe_conflict(volumes, well_known):
-                outcome = ClaimRefusal(f"incompatible volume requirements, {fault}")
+                refusals.append(ClaimRefusal(f"incompatible volume requirements, {fault}"))
                 continue
             outcome = self._check_pod_fits_with_volumes(
                 data, combined.combined_with(volumes), relax_min_values=relax_min_values
             )
             if isinstance(outcome, ClaimAcceptance):
                 return outcome
-        return outcome
+            refusals.append(outcome)
+        return refusals[-1]
 
     def _check_pod_fits_with_volumes(
         self, data: PodData, requirements: Requirements, *, relax_min_values: bool

@@ -59,16 +59,18 @@ class Daemons:
         """
         masks = [self._relax_and_find_compatible_types(pod_index, template) for pod_index in range(len(self.pods))]
         runs_on_type = np.array(masks, np.bool_).reshape(len(masks), len(template.columns))  # also without any pod
-        pods_by_names: dict[str, list[Pod]] = {}
-        types_by_names: dict[str, list[int]] = {}
+
+        def list_pods_on_type(type_index: int) -> list[Pod]:
+            """Return the pods that would run on an instance type."""
+            return [self.pods[pod_index] for pod_index in np.flatnonzero(runs_on_type[:, type_index]).tolist()]
+
+        types_by_pod_names: dict[str, list[int]] = {}
         for type_index in np.flatnonzero(template.options).tolist():
-            pods = [self.pods[pod_index] for pod_index in np.flatnonzero(runs_on_type[:, type_index]).tolist()]
-            names = ",".join(sorted(pod.key for pod in pods))
-            pods_by_names[names] = pods
-            types_by_names.setdefault(names, []).append(type_index)
+            names = ",".join(sorted(pod.key for pod in list_pods_on_type(type_index)))
+            types_by_pod_names.setdefault(names, []).append(type_index)
         return tuple(
-            _build_daemon_group(pods_by_names[names], types_by_names[names], len(template.columns))
-            for names in sorted(types_by_names)
+            _build_daemon_group(list_pods_on_type(types[0]), types, len(template.columns))
+            for _names, types in sorted(types_by_pod_names.items())
         )
 
     def find_expected_pods(self, node: StateNode) -> list[Pod]:
@@ -157,13 +159,12 @@ def _find_newest_daemonset_pod(daemon_set: StoredWorkload, cluster: Cluster) -> 
         """Return whether pods of the template are in the DaemonSet's namespace and belong to a DaemonSet."""
         return template.metadata.namespace == metadata.namespace and _find_daemonset_owner(template) != ("", "")
 
-    newest = None
-    for pod in cluster.pods.filter_by_template(may_be_owned):
-        if _find_daemonset_owner(pod) != (metadata.uid, metadata.name):
-            continue
-        if newest is None or _get_creation_time(pod) > _get_creation_time(newest):
-            newest = pod
-    return newest
+    owned_pods = (
+        pod
+        for pod in cluster.pods.filter_by_template(may_be_owned)
+        if _find_daemonset_owner(pod) == (metadata.uid, metadata.name)
+    )
+    return max(owned_pods, key=_get_creation_time, default=None)
 
 
 def _find_daemonset_owner(pod: Pod) -> tuple[str, str]:

@@ -79,18 +79,17 @@ def build_pod_data(
     affinity is not required. Raises QuantityError if a request is malformed.
     """
     requests = sum_pod_requests([pod])
-    empty = Requirements()  # filled in by `with_relaxed_pod`
-    data = PodData(
+    strict = build_strict_requirements(pod)
+    return PodData(
         pod,
         requests,
         convert_to_thousandths(requests),
-        requirements=empty,
-        strict=empty,
+        requirements=strict if ignores_preferences else build_pod_requirements(pod),
+        strict=strict,
         volumes=volumes,
         claims_by_driver=claims_by_driver,
         ports=get_host_ports(pod),
     )
-    return data.with_relaxed_pod(pod, ignores_preferences=ignores_preferences)
 
 
 def get_host_ports(pod: Pod) -> tuple[Port, ...]:

@@ -321,20 +321,27 @@ def _create_pods_to_try(cluster: Cluster, workloads: Sequence[Struct], max_pods:
 
     If `max_pods` is None, CLAIMING_PODS pods with claims are created.
     """
-    creation = create_workload_objects(
-        cluster, [with_replicas(workload, 1) for workload in workloads], include_denied=True
-    )
+    # Create one pod of each workload, which shows whether pods of the workload need claims of their own.
+    single_pod_workloads = [with_replicas(workload, 1) for workload in workloads]
+    creation = create_workload_objects(cluster, single_pod_workloads, include_denied=True)
     has_own_claims = [
         bool(pods) and _has_own_claims(workload, pods[0])
         for workload, pods in zip(workloads, creation.pods.values(), strict=True)
     ]
+
+    # Pods with claims of their own cannot be clones, so create all of them.
     for workload, name, needs_claims in zip(workloads, tuple(creation.pods), has_own_claims, strict=True):
         if needs_claims:
             with_claims = _create_pods_with_claims(cluster, workload, max_pods or CLAIMING_PODS)
-            creation.pods[name] = with_claims.pods[name]
-            for kind, objects in with_claims.objects.items():
-                creation.objects.setdefault(kind, []).extend(objects)
+            _replace_pods_of_workload(creation, name, with_claims)
     return _CreatedPods(creation, has_own_claims)
+
+
+def _replace_pods_of_workload(creation: Creation, name: str, recreated: Creation) -> None:
+    """Replace the pods of the workload called `name` by those in `recreated`, and add the other objects in it."""
+    creation.pods[name] = recreated.pods[name]
+    for kind, objects in recreated.objects.items():
+        creation.objects.setdefault(kind, []).extend(objects)
 
 
 def _create_pods_with_claims(cluster: Cluster, workload: Struct, number: int) -> Creation:

@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import ceil
+from types import MappingProxyType
 from typing import NamedTuple
 
 from msgspec import structs
@@ -94,6 +95,11 @@ class Proposal:
         """The number of added nodes that only some pods need."""
         if all(fix.needs_special_node is None for fix in self.fix.trial.changes):
             return 0
+        return self.added_nodes
+
+    @property
+    def added_nodes(self) -> int:
+        """The number of added nodes."""
         return sum(key.kind == "Node" and edit.before is None for key, edit in self.fix.trial.edits.items())
 
     def with_node_count(self, count: int) -> Proposal | None:
@@ -233,8 +239,42 @@ class GreedyChoice:
                 queue.append(larger_proposal)
         if best is None:
             return False
-        self._add_chosen_proposal(*best)
+        self._add_chosen_proposal(*self._reduce_node_count(*best, simulation_limit, deadline))
         return True
+
+    def _reduce_node_count(
+        self, proposal: Proposal, after: UnexplainedSettling, simulation_limit: int, deadline: float
+    ) -> tuple[Proposal, UnexplainedSettling]:
+        """Return the proposal with the fewest added nodes that leave no more pods waiting, and the cluster after it.
+
+        `after` is the cluster after the proposal. The number of nodes was estimated from the pods that a single node
+        clears, and is reduced by bisection. A proposal with one added node is returned unchanged. The choice is not
+        `complete` if the simulations or the time is used up. Raises KeyboardInterrupt if the user interrupts.
+        """
+        too_few = 1  # the largest count that is known not to be enough
+        enough = proposal.added_nodes  # the smallest count that is known to be enough
+        waiting = self._count_relevant_pods(after.waiting)
+        while enough - too_few > 1:
+            self.timed_out = self.timed_out or time.monotonic() > deadline
+            if self.timed_out or self.simulations >= simulation_limit:
+                self.complete = False
+                break
+            count = (too_few + enough) // 2
+            smaller_proposal = proposal.with_node_count(count)
+            if smaller_proposal is None:
+                break
+            after_smaller = self._settle_with_proposal(smaller_proposal)
+            self.simulations += 1
+            if after_smaller.simulation.interrupted:
+                raise KeyboardInterrupt
+            self.advance(1)
+            if self._count_relevant_pods(after_smaller.waiting) > waiting:
+                too_few = count
+                continue
+            enough = count
+            proposal, after = smaller_proposal, after_smaller
+            self._record_effect(proposal, after)
+        return proposal, after
 
     def _record_effect(self, proposal: Proposal, after: UnexplainedSettling) -> tuple[int, int]:
         """Record a proposal's effect, and return how many relevant pods and how many pods in `may_help` it clears.
@@ -392,14 +432,13 @@ def _get_proposal_sort_key(proposal: Proposal, waiting: int) -> _ProposalRank:
 
 
 def build_edits_for_all_pods(
-    cluster: Cluster, proposal: Proposal, before: dict[ObjectKey, EditedObject] | None = None
+    cluster: Cluster, proposal: Proposal, earlier_edits: Mapping[ObjectKey, EditedObject] = MappingProxyType({})
 ) -> dict[ObjectKey, EditedObject]:
     """Return the proposal's edits, with the edit of its first pod applied to all of its pods.
 
-    `before` has earlier edits, and the proposal is applied to the objects as these left them. Each returned edit's own
-    `before` is still the object in the cluster.
+    The proposal is applied to the objects as `earlier_edits` left them. The field `before` of each returned edit is
+    still the object in the cluster.
     """
-    earlier_edits = before or {}
     read_from_cluster = build_object_reader(cluster)
 
     def read(key: ObjectKey) -> Struct | None:
@@ -642,7 +681,8 @@ def _iter_helpless_pods(
         )
         if unchosen_fix is not None:
             changes = frozenset(unchosen_fix.trial.changes)
-            changes_pods = ObjectKey.of(first_pod) in unchosen_fix.trial.edits  # and then only pods of one workload
+            # A fix that changes pods concerns only this workload, whereas other workloads may need other fixes as well
+            changes_pods = ObjectKey.of(first_pod) in unchosen_fix.trial.edits
             helpless = structs.replace(
                 helpless,
                 alone=build_remedy(unchosen_fix, ObjectKey.of(first_pod)).summary,

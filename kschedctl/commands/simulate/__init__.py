@@ -197,7 +197,9 @@ def _list_stuck_rollouts(as_rollout: reports.SimulationReport, at_once: reports.
     """Return the workloads of `as_rollout` that get stuck, if `at_once` replaces their pods."""
     replaced = {workload.workload for workload in at_once.workloads if workload.removed and workload.created}
     return tuple(
-        workload.workload for workload in as_rollout.workloads if workload.is_stuck and workload.workload in replaced
+        workload.workload
+        for workload in as_rollout.workloads
+        if workload.is_rollout_stuck and workload.workload in replaced
     )
 
 

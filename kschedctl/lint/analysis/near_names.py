@@ -104,8 +104,7 @@ def count_edits(first: str, second: str) -> int:
     >>> count_edits("cahce", "cache"), count_edits("zone", "zones"), count_edits("web", "api")
     (1, 1, 3)
     """
-    # row[j] is the distance (Damerau and Levenshtein's) of the first i letters of one word and j of the other.
-    # Each row of the matrix has the distances of a prefix of `first` to all prefixes of `second`.
+    # row[j] is the Damerau-Levenshtein distance between the first i letters of `first` and the first j of `second`.
     row_before_last: list[int] = []
     row = list(range(len(second) + 1))
     for i, letter in enumerate(first, start=1):

@@ -202,12 +202,12 @@ def _iter_autoscaled_workloads(
 
     for workload in workloads:
         candidates = limits_by_target.get((workload.namespace, workload.kind, workload.subject.name), ())
-        for scaler, limits in candidates:
-            if variants.can_coexist(scaler, workload.subject):
-                yield replace(workload, min_replicas=limits.min_replicas, max_replicas=limits.max_replicas)
-                break
-        else:
+        coexisting_limits = (limits for scaler, limits in candidates if variants.can_coexist(scaler, workload.subject))
+        first_limits = next(coexisting_limits, None)
+        if first_limits is None:
             yield workload
+        else:
+            yield replace(workload, min_replicas=first_limits.min_replicas, max_replicas=first_limits.max_replicas)
 
 
 Release = tuple[str, str]
@@ -237,9 +237,7 @@ def find_release_namespaces(manifests: Iterable[tuple[JsonObject, Location]]) ->
         if is_in_release_namespace and isinstance(namespace, str) and namespace:
             namespaces_by_release[get_helm_release(place)].add(namespace)
     return {
-        release: namespace
-        for release, (namespace, *other_namespaces) in namespaces_by_release.items()
-        if not other_namespaces
+        release: next(iter(namespaces)) for release, namespaces in namespaces_by_release.items() if len(namespaces) == 1
     }
 
 

@@ -179,6 +179,8 @@ class MissingPods:
             summary = f"set {'; '.join(unset_resources)}"
             yield FixStep(StepKind.SET_RESOURCES, summary, partial(_set_missing_resources, unset_resources))
             return
+
+        # Raise the quotas for the missing pods and, until the rollout completes, for more and more old pods beside them
         extra = 0  # the number of pods for which there is room besides the missing ones
         while extra <= self._wanted:
             for step in suggest_quota_raise(stored, self.count + extra):
@@ -198,6 +200,7 @@ class MissingPods:
         before = self.document or self._stored_manifest
         if not allowed or before is None or owner.kind not in SCALED_KINDS or self._is_autoscaled:
             return None
+
         after: Any = copy.deepcopy(dict(before))
         after.setdefault("spec", {})["replicas"] = allowed
         commands: tuple[str, ...] = ()

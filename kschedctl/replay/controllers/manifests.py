@@ -97,7 +97,8 @@ def _decode_and_add_manifest(manifest: JsonObject | Struct, result: ClassifiedMa
     Kinds that scheduling does not read are ignored. Of Helm hooks that do not run on install, only the names are kept.
     """
     if not isinstance(manifest, Mapping):
-        result.structs[_add_workload(manifest, result)] = manifest
+        owner = _add_workload(manifest, result)
+        result.structs[owner] = manifest
         return
     if not isinstance(manifest.get("kind"), str):
         raise InputError(
@@ -109,7 +110,8 @@ def _decode_and_add_manifest(manifest: JsonObject | Struct, result: ClassifiedMa
     elif is_workload_manifest(manifest):
         struct = _decode_workload(manifest)
         _validate_name(manifest, struct.metadata.name or struct.metadata.generate_name)  # type: ignore[attr-defined]
-        result.documents[_add_workload(struct, result)] = manifest
+        owner = _add_workload(struct, result)
+        result.documents[owner] = manifest
         if not struct.metadata.uid:  # type: ignore[attr-defined]
             result.new_documents.append(manifest)
     # Other objects that scheduling reads
@@ -172,9 +174,9 @@ def locate_errors(places: Mapping[str, object]) -> Iterator[None]:
     except InputError as error:
         if error.where not in places:
             raise
-        errors = [_add_place(kschedctl_error, places) for kschedctl_error in (error, *error.also)]
-        errors[0].also = tuple(errors[1:])
-        raise errors[0] from None
+        first, *others = [_add_place(kschedctl_error, places) for kschedctl_error in (error, *error.also)]
+        first.also = tuple(others)
+        raise first from None
 
 
 def _add_place(error: KschedctlError, places: Mapping[str, object]) -> InputError:

@@ -90,6 +90,14 @@ def test_number_of_nodes_is_guessed_once() -> None:
     assert (chosen, cleared, waits) == ([("Add 3 nodes like n1 (pool p)", 3)], 3, 5)
 
 
+def test_no_more_nodes_than_the_pods_need() -> None:
+    """The first new node takes only the large pod, but a second one takes all four small pods."""
+    documents = [build_node("n1"), build_pod("full", "n1", cpu="4"), build_pod("large", cpu="3500m")]
+    documents += [build_replica(f"s{i}", cpu="600m") for i in range(4)]
+    chosen, cleared, waits = answer(documents)
+    assert (chosen, cleared, waits) == ([("Add 2 nodes like n1 (pool p)", 5)], 5, 5)
+
+
 def test_an_interrupted_simulation_decides_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pods that it did not reach look as if they waited, or as if they did not."""
     documents = [build_node("n1", taints=[TEAM]), *(build_replica(f"r{i}") for i in range(3))]

@@ -82,7 +82,7 @@ def test_replacing_pods_at_once_names_stuck_rollouts(surge: int, unavailable: in
         assert sentence.startswith(
             "Deployment d/web cannot replace its pods step by step (--rollout shows why); 4 of 4"
         )
-        assert [problem.subject for problem in report.find_ci_gate_problems()] == ["Deployment d/web"]
+        assert [problem.object for problem in report.find_ci_gate_problems()] == ["Deployment d/web"]
     else:
         assert verdict == "All scheduled:"
 

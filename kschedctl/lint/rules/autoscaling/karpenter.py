@@ -110,8 +110,8 @@ KP_MIN_VALUES = Rule(
     ERROR,
     find_unmet_min_values,
     summary="A NodePool with minValues above the number of values that it allows",
-    why="The API server rejects a NodePool that lists too few values. If its instance types have too few values, "
-    "Karpenter launches none of them unless its minValuesPolicy is BestEffort.",
+    why="The API server rejects a NodePool that lists too few values. If the instance types that "
+    "it allows have too few values, Karpenter launches no node unless its minValuesPolicy is BestEffort.",
     fix="Allow more values, or lower minValues",
     source=SCHEDULING,
 )
@@ -262,7 +262,7 @@ def _parse_family_labels(family: str) -> dict[str, str]:
     parts = _FAMILY_NAME.fullmatch(family)
     if parts is None:
         return {}
-    is_arm = "g" in parts["suffix"] or family == "a1"
+    is_arm = "g" in parts["suffix"] or family == "a1"  # g stands for Graviton, whose first family was a1
     return {
         f"{EC2}/instance-family": family,
         f"{EC2}/instance-category": parts["category"],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-from collections import Counter
 from collections.abc import Collection, Iterator
 
 from kschedctl.api.objects import Pod, PriorityClass, ResourceQuota
@@ -328,19 +327,17 @@ def find_deleted_classes_in_use(context: LintContext) -> Iterator[Problem]:
     assert context.cluster is not None
     if not context.are_priority_classes_known():
         return
-    pod_counts: Counter[str] = Counter()
-    first_pods: dict[str, Pod] = {}
-    pods = context.cluster.pods
+    all_pods = context.cluster.pods
     existing_or_none = {"", *context.priority_classes}
-    rows = pods.find_rows(lambda template: template.spec.priority_class_name not in existing_or_none)
-    for pod in map(pods.__getitem__, rows.tolist()):
-        name = pod.spec.priority_class_name
+    rows = all_pods.find_rows(lambda template: template.spec.priority_class_name not in existing_or_none)
+    bound_pods_by_class: dict[str, list[Pod]] = {}
+    for row in rows.tolist():
+        pod = all_pods[row]
         if pod.spec.node_name:
-            pod_counts[name] += 1
-            first_pods.setdefault(name, pod)
-    for name, count in pod_counts.items():
-        pod = first_pods[name]
-        subject = Subject("Pod", pod.metadata.name, pod.metadata.namespace)
+            bound_pods_by_class.setdefault(pod.spec.priority_class_name, []).append(pod)
+    for name, bound_pods in bound_pods_by_class.items():
+        first_pod, count = bound_pods[0], len(bound_pods)
+        subject = Subject("Pod", first_pod.metadata.name, first_pod.metadata.namespace)
         message = (
             f'PriorityClass "{name}" no longer exists, but {counted(count, "running pod")} '
             f"{agreeing(count, 'uses', 'use')} it: the API server will reject replacements"

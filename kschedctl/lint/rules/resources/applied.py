@@ -107,21 +107,26 @@ class _AdmissionReplay:
         pod = _build_created_pod(workload, namespace)
         if pods is None or pod is None or not quotas:
             return
+
+        # The quota usage of a new pod
         outcomes = self._replay_admission(pod, namespace, quotas=())
         created_pod = next((admission.object for admission in outcomes if admission.object is not None), None)
         if created_pod is None:
             return
         new_usage = _compute_quota_usage_by_class(self._build_quota_request(dict(created_pod), namespace))
+
+        # The pods that stay and that go, template by template
         kept_count = 0
         for template in pods.list_distinct_templates():
             template_pods = pods.select(partial(operator.is_, template))
             request = self._build_quota_request(to_builtins(template_pods[0]), namespace)
-            kept_of_template = 0
-            if _compute_quota_usage_by_class(request) == new_usage:
+            if _compute_quota_usage_by_class(request) != new_usage:
+                kept_of_template = 0
+            elif workload.replicas is None:  # a DaemonSet has no surplus pods
                 kept_of_template = len(template_pods)
-                if workload.replicas is not None:
-                    still_wanted = max(workload.lowest_replicas - kept_count, 0)
-                    kept_of_template = min(kept_of_template, still_wanted)
+            else:
+                still_wanted = max(workload.lowest_replicas - kept_count, 0)
+                kept_of_template = min(len(template_pods), still_wanted)
             kept_count += kept_of_template
             removed_count = len(template_pods) - kept_of_template
             self.remaining_quotas[namespace] = resource_quota.charge_quotas(request, -removed_count)
@@ -139,7 +144,8 @@ class _AdmissionReplay:
             return ""
         kept_count = self.kept_pods.get(workload, 0)
         added_count = max(workload.lowest_replicas - kept_count, 0)
-        quotas = () if kept_count and not added_count else self._get_remaining_quotas(namespace)
+        is_no_pod_created = kept_count > 0 and added_count == 0  # so that no quota can deny one
+        quotas = () if is_no_pod_created else self._get_remaining_quotas(namespace)
         is_validated = self._is_manifest_valid(workload)
         outcomes = self._replay_admission(pod, namespace, quotas, is_validated=is_validated)
         created_pod = next((admission.object for admission in outcomes if admission.object is not None), None)

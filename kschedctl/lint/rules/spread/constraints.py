@@ -242,13 +242,13 @@ TS_SKEW_NEVER_BINDS = Rule(
 
 def find_soft_zone_spread(workload: Workload) -> Iterator[Problem]:
     """Report a serving workload that spreads across zones only by soft constraints (ScheduleAnyway)."""
-    zone_indices = {
+    index_by_policy = {
         constraint.when_unsatisfiable: i
         for i, constraint in enumerate(workload.spec.topology_spread_constraints)
         if constraint.topology_key == ZONE
     }
-    if workload.is_serving_replicas and SOFT in zone_indices and HARD not in zone_indices:
-        path = ("topologySpreadConstraints", zone_indices[SOFT], "whenUnsatisfiable")
+    if workload.is_serving_replicas and SOFT in index_by_policy and HARD not in index_by_policy:
+        path = ("topologySpreadConstraints", index_by_policy[SOFT], "whenUnsatisfiable")
         message = "spreading across zones is only a preference: all replicas may be placed in one zone"
         yield workload.build_problem(path, message)
 
