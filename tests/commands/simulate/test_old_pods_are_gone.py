@@ -31,7 +31,7 @@ def test_only_replaced_pods_leave_their_room(name: str) -> None:
     """The changed Deployment takes the room of its old pods. For another one, a second node is needed."""
     cluster, manifest = build_cluster(), build_change(name)
     replaces = name == "web"
-    assert simulate(cluster, [manifest]).good is replaces
+    assert (simulate(cluster, [manifest]).unplaced == 0) is replaces
 
     fixes = find_manifest_remedies(cluster, [manifest])
     assert (fixes.waiting == 0) is replaces
