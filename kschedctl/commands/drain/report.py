@@ -455,7 +455,7 @@ class Drain(Report, frozen=True):
         return tuple(cost.text for cost in list_eviction_costs(self))
 
     def _describe_drain_order(self) -> tuple[str, ...]:
-        """Return one sentence, as a tuple, on the nodes to drain first and later, or () if their order is irrelevant."""
+        """Return one sentence, as a tuple, on the nodes to drain first and later, or () if the order is irrelevant."""
         later_nodes = list(dict.fromkeys(pod.node for pod in self.delayed))
         first_nodes = [node for node in self.nodes if node not in later_nodes]
         if not later_nodes or not first_nodes:
