@@ -226,6 +226,7 @@ def simulate_failures(
         (failure_with_places,) = replayed.by_task
         if failure_with_places is not None:
             worst_first[0] = failure_with_places
+
     # Only the worst failure is reported with the numbers of pods by place, and with the evicted and lost pods.
     less_severe = (
         replace(failure, zones=(), nodes_changed=(), evicted_pods=(), lost_pods=(), pinned_volumes=(), late_pods=())
