@@ -441,10 +441,10 @@ class FitProver:
     def _find_nodes_in_view(self, kind: PodKind) -> Bools:
         """Return a mask (N,) of the remaining nodes on which pods of the kind fit in the cluster before the loss."""
         assert kind.fits is not None
-        mask = self._masks_in_view.get(id(kind.fits))  # kinds with equal masks share them
-        if mask is None:
-            mask = self._masks_in_view[id(kind.fits)] = kind.fits[self._rows] & self._is_remaining_row
-        return mask
+        key = id(kind.fits)  # kinds with equal masks share one object
+        if key not in self._masks_in_view:
+            self._masks_in_view[key] = kind.fits[self._rows] & self._is_remaining_row
+        return self._masks_in_view[key]
 
     def _find_nodes_with_lasting_affinity(self, plugin: RejectingPlugin, info: PodInfo) -> Bools:
         """Return a mask (N,) of the nodes that required affinity and anti-affinity allow until a pod comes to the node.

@@ -291,7 +291,7 @@ def test_zone_with_one_host_limits_the_others() -> None:
     manifest = make_workload(4, cpu=1, spec=spec + ZONE_SPREAD)
     busy = [make_pod("other", "n1", 4)]  # can move, so it does not count
     assert list_messages(manifest, *nodes, *busy, rule=rule) == [
-        f"only 3 of 4 replicas find a node, even without movable pods: {ZONE}=b (1 usable node) takes 1, and with "
+        f"only 3 of 4 replicas find a node, even if all movable pods left: {ZONE}=b (1 usable node) takes 1, and with "
         "maxSkew 1 every other domain at most 2, so 1 stays Pending"
     ]
     assert list_messages(make_workload(3, cpu=1, spec=spec + ZONE_SPREAD), *nodes, rule=rule) == []

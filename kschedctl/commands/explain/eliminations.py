@@ -225,7 +225,7 @@ def _build_pre_filter_causes(obstacles: Iterable[Obstacle], cycle: Cycle) -> tup
             continue
         rows = np.flatnonzero(obstacle.mask)
         fact = _mark_requirements_for_absent_nodes(find_fact([obstacle], int(rows[0])), cycle)
-        cause = Cause(
+        cause_without_description = Cause(
             obstacle.plugin,
             obstacle.reason,
             nodes=len(rows),
@@ -233,7 +233,8 @@ def _build_pre_filter_causes(obstacles: Iterable[Obstacle], cycle: Cycle) -> tup
             fact=describe_fact(fact),
             fact_data=fact,
         )
-        causes.append(replace(cause, plain=_describe_rejection_cause(cause, rows, [obstacle], cycle, no_full_nodes)))
+        description = _describe_rejection_cause(cause_without_description, rows, [obstacle], cycle, no_full_nodes)
+        causes.append(replace(cause_without_description, plain=description))
     return tuple(causes)
 
 

@@ -83,8 +83,11 @@ def find_shortages(room: RoomMaking) -> tuple[ResourceShortage, ...]:
     """
     simulation = room.before.build_simulation()
     possible_nodes = PossibleNodes(simulation)
-    usable_by_pod = {position: possible_nodes.find_usable_nodes(position) for position in room.wanted}
-    usable_by_pod = {position: usable for position, usable in usable_by_pod.items() if usable.any()}
+    usable_by_pod: dict[Position, Bools] = {}
+    for position in room.wanted:
+        usable = possible_nodes.find_usable_nodes(position)
+        if usable.any():  # pods that can run nowhere show no shortage
+            usable_by_pod[position] = usable
     distinct_node_sets = {usable.tobytes(): usable for pod, usable in usable_by_pod.items() if pod not in room.rows}
 
     shortages: list[ResourceShortage] = []

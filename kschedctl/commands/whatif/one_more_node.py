@@ -165,7 +165,7 @@ def _find_sufficient_mix(
         taken_like,
         {model: count + 1 for model, count in taken_like.items()},
     ]
-    counts = next((counts for counts in tries if is_sufficient(counts)), None)
+    counts = next((tried_counts for tried_counts in tries if is_sufficient(tried_counts)), None)
     if counts is None:
         return None
 

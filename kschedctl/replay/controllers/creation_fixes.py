@@ -200,6 +200,7 @@ class MissingPods:
         before = self.document or self._stored_manifest
         if not allowed or before is None or owner.kind not in SCALED_KINDS or self._is_autoscaled:
             return None
+
         after: Any = copy.deepcopy(dict(before))
         after.setdefault("spec", {})["replicas"] = allowed
         commands: tuple[str, ...] = ()

@@ -23,6 +23,7 @@ from kschedctl.replay.controllers.creation_fixes import build_object_change_fix
 from kschedctl.replay.controllers.workload_change import Pace, WorkloadChange, get_slot
 from kschedctl.replay.settling import remove_pods_of_failed_jobs
 from kschedctl.reports.not_created import CreationFix, NotCreated
+from kschedctl.reports.placements import ROLLOUT_COMPLETE
 from kschedctl.scheduler.simulation.outcome import NOT_TRIED, SCHEDULED, Outcome, Progress
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.text.counts import agreeing, counted
@@ -152,7 +153,7 @@ class Rollout:
         if not (change.rolling and change.removed and change.new):
             return ""
         if not (self.old or self.waiting or self.coming):
-            return "complete"
+            return ROLLOUT_COMPLETE
         new_count = len(change.new)
         waiting_new_pods = self.waiting.keys() - {*self.kept}
         running = new_count - len(self.coming) - len(waiting_new_pods)

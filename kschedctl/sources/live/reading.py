@@ -194,6 +194,7 @@ def _read_kinds(
     server = connection.server
     namespace = options.namespace or connection.namespace
     fields = {"Event": f"reason={options.event_reason}"} if options.event_reason else {}
+    absent_kinds = _find_absent_kinds(server, {*QUEUE_KINDS} & {*options.also})
 
     def submit_lists(kinds: Iterable[str]) -> dict[str, Future[_KindResult]]:
         """Start to list the kinds in other threads."""
@@ -210,7 +211,6 @@ def _read_kinds(
         return futures
 
     # Kinds that are always required are listed while the scheduler's setup is read
-    absent_kinds = _find_absent_kinds(server, {*QUEUE_KINDS} & {*options.also})
     unlisted_kinds = {*absent_kinds, OTHER_CUSTOM_RESOURCE}
     futures = submit_lists((*ALWAYS_READ, *(kind for kind in options.also if kind not in unlisted_kinds)))
     scheduler_cluster = build_scheduler_cluster(connection, read_scheduler_setup(server), options)

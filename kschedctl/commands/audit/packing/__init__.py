@@ -86,13 +86,15 @@ def build_packing_section(audited: AuditedCluster, limits: TrialLimits = DEFAULT
     """
     view = audited.scheduler.view
     all_pools = Pools.from_view(view)
-    is_unready = find_unready_nodes(view) & all_pools.workers
-    pools = all_pools._replace(workers=all_pools.workers & ~is_unready)
+    pools = all_pools._replace(workers=all_pools.workers & ~find_unready_nodes(view))
     pending = [view.pods.index[pod.key] for pod in audited.pending if pod.key in view.pods.index]
+
     stranded = find_stranded_capacity(audited.scheduler, pools, pending)
     emptying = find_removable_nodes(audited.scheduler, pools, pending, limits, audited.progress)
     if audited.cluster.find_gap("Pod"):  # unread pods may run on any node
-        emptying = emptying._replace(emptied=(), empty=emptying.empty[:0])
+        no_rows = np.empty(0, np.int64)
+        emptying = emptying._replace(emptied=(), empty=no_rows)
+
     unreplayed_workloads = find_unreplayed_workloads(audited.scheduler, pending)
     facts = _collect_pool_facts(view, pools, stranded, emptying, unreplayed_workloads)
     rooms = tuple(_iter_pool_rooms(view, pools, stranded))
@@ -377,6 +379,7 @@ def _build_stranded_room_finding(
     free = _describe_stranded_shares({room.resource: room.stranded / room.free for room in stranded_resources})
     verb = agreeing(len(stranded_resources), "is", "are")
     nodes_text = f"{node_count:,} of {counted(pool.nodes, 'node')}" if pool.nodes > 1 else "its only node"
+    # These are the reasons of NodeResourcesFit
     lacks_resources = not reasons or any(reason.startswith(("Insufficient ", "Too many pods")) for reason in reasons)
     if lacks_resources:
         no_pod_fits = f"no pod that is pending or usually runs in this pool fits ({', '.join(reasons)})"

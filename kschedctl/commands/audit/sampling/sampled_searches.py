@@ -319,8 +319,11 @@ def compute_sampling_costs(
     measured.
     """
     names = dict.fromkeys(kind.pod.spec.scheduler_name for kind in kinds)
-    for name in names.keys() - scheduler.configuration.profiles.keys():
-        raise UsageError(f'no scheduler profile is named "{name}"', hint="specify its configuration with --config FILE")
+    unserved_name = next((name for name in names if name not in scheduler.configuration.profiles), None)
+    if unserved_name is not None:
+        raise UsageError(
+            f'no scheduler profile is named "{unserved_name}"', hint="specify its configuration with --config FILE"
+        )
 
     on_done = progress.begin("Searches", len(kinds) * (len(limits.percentages) + 1))
     # Ordered sets of what was not read and of what is not replayed
@@ -341,8 +344,6 @@ def compute_sampling_costs(
         unknown.update(measured.unknown)
         interrupted = measured.interrupted
         if interrupted and not measured.kinds:
-            if not profiles:
-                raise KeyboardInterrupt
             break
         curve = combine_curves_of_kinds(measured.kinds)
         profiles.append(
@@ -356,6 +357,8 @@ def compute_sampling_costs(
         )
         if interrupted:
             break
+    if interrupted and not profiles:
+        raise KeyboardInterrupt
 
     return SamplingCosts(
         headline=build_sampling_headline(profiles),
