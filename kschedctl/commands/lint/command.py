@@ -187,7 +187,7 @@ class RuleOptions(LintFilters):
         """Raise UsageError if --fix and --diff are combined, or used without manifests."""
         if self.fix and self.diff:
             raise UsageError(
-                "--fix and --diff exclude each other", hint="use --diff to see the fixes, --fix to write them"
+                "--fix and --diff cannot be combined", hint="use --diff to see the fixes, --fix to write them"
             )
         if (self.fix or self.diff) and manifests is None:
             raise UsageError("nothing to fix: only files can be fixed, not a cluster", hint="pass manifests with -f")

@@ -93,6 +93,8 @@ def _place_new_replicas(target: TargetPod) -> PlacedReplicas | None:
     cluster, other_pods = _create_other_replicas(target)
     if not other_pods:
         return None
+
+    # Schedule all replicas, and let evicted pods come back
     replicas = [target.pod, *other_pods]
     simulation = Simulation(Scheduler(add_or_replace_pods(cluster, replicas), target.scheduler.call_extender))
     enable_pod_recreation(simulation)
@@ -102,6 +104,7 @@ def _place_new_replicas(target: TargetPod) -> PlacedReplicas | None:
     outcomes = schedule_victims_until_stable(simulation, simulation.schedule(positions))
     if simulation.interrupted:
         raise KeyboardInterrupt
+
     unplaced = [position for position in positions if not view.has_node(position)]
     victims = _list_victims(simulation, outcomes, own_pods=positions)
     is_none_placed = len(unplaced) == len(positions)

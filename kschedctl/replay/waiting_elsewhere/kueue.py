@@ -194,6 +194,8 @@ def find_wait_reason(workload: KueueWorkload, queues: WaitingQueues) -> WaitReas
     spec, status = workload.spec, workload.status
     if spec.active is False:
         return WaitReason("is deactivated: spec.active is false")
+
+    # Kueue has reserved quota, but the Workload is not admitted yet
     if is_condition_true(status.conditions, QUOTA_RESERVED):
         states = []
         for check in status.admission_checks:
@@ -202,6 +204,8 @@ def find_wait_reason(workload: KueueWorkload, queues: WaitingQueues) -> WaitReas
                 states.append(f"{check.name} is {check.state}{message}")
         details = f": {'; '.join(states)}" if states else ""
         return WaitReason(f"has quota and waits for admission checks{details}")
+
+    # Without quota, the queues decide
     if not spec.queue_name:
         return WaitReason.from_cause("it names no LocalQueue")
     namespace = workload.metadata.namespace

@@ -128,7 +128,7 @@ AF_MISSPELT = Rule(
     WARNING,
     find_misspelled_affinity_labels,
     summary="Pod (anti-)affinity by a label that looks misspelled",
-    why="The term selects no pods. So required affinity can never be met, and any other term has no effect.",
+    why="The term selects no pods. Required affinity can then never be met, and other terms have no effect.",
     fix="Correct the label",
     source=doc.AFFINITY,
 )

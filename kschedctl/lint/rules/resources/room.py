@@ -160,7 +160,7 @@ def _explain_misfit(context: LintContext, requests: Amounts, eligible: Bools) ->
         largest = f"at most {maximum}" if maximum != "0" else "none"
         parts.append(f"{requested} {unit} ({agreeing(count, 'it has', 'they have')} {largest})")
     nodes = "the only usable node does not have" if count == 1 else f"none of the {count:,} usable nodes has"
-    return f"{nodes} room for it, even without movable pods: it requests {join_words(parts)}"
+    return f"{nodes} room for it, even if all movable pods left: it requests {join_words(parts)}"
 
 
 def find_workloads_without_contiguous_room(context: LintContext) -> Iterator[Problem]:

@@ -392,7 +392,7 @@ def _describe_limiting_domain(context: LintContext, spread: HardSpread, rows: li
     nodes = int((spread.eligible & (labels.codes == limiting_domain)).sum())
     remaining = replicas - len(rows)
     return (
-        f"only {len(rows):,} of {replicas:,} replicas find a node, even without movable pods: "
+        f"only {len(rows):,} of {replicas:,} replicas find a node, even if all movable pods left: "
         f"{spread.key}={domain} ({counted(nodes, 'usable node')}) takes {fewest or 'none'}, and with maxSkew {skew} "
         f"every other domain at most {fewest + skew:,}, so {remaining:,} {agreeing(remaining, 'stays', 'stay')} Pending"
     )

@@ -87,7 +87,7 @@ class ExcludingSelectorScope(StrEnum):
 
 
 EXCLUDING_SELECTOR_SCOPE = ByVersion(
-    "namespaces that the pod's own affinity terms select by a namespaceSelector with only NotIn or DoesNotExist",
+    "namespaces selected by the pod's own affinity terms if namespaceSelector has only NotIn or DoesNotExist",
     (
         ("", ExcludingSelectorScope.SELECTED_NAMESPACES),
         ("1.34", ExcludingSelectorScope.EVERY_NAMESPACE),
