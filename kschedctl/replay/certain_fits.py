@@ -344,7 +344,7 @@ class FitProver:
             return number != self._obstacle, kinds[number].domain_constraint is None
 
         for number in sorted(kinds, key=get_rank):
-            if not self._does_fit(kinds[number], number, competitors):
+            if not self._does_kind_fit(kinds[number], number, competitors):
                 self._obstacle = number
                 return False
         return True
@@ -366,19 +366,19 @@ class FitProver:
             kinds[number] = kind
         return kinds, _Competitors(self.view, kinds, infos)
 
-    def _does_fit(self, kind: PodKind, number: int, competitors: _Competitors) -> bool:
+    def _does_kind_fit(self, kind: PodKind, number: int, competitors: _Competitors) -> bool:
         """Return whether pods of this kind surely fit beside the competitors, among which they are themselves."""
         try:
-            fits = self._find_nodes(kind)
+            fits = self._find_fitting_nodes(kind)
             domains = [fits] if kind.domain_constraint is None else self._split_by_domain(kind, number, fits)
         except PluginError:
             return False
-        if self._has_room_in_each(kind, number, domains, competitors):
+        if self._has_room_in_each_domain(kind, number, domains, competitors):
             return True
         # Only the pods that are tried before the last pod of this kind can take its room.
-        return self._has_room_in_each(kind, number, domains, competitors.take_until_last(number))
+        return self._has_room_in_each_domain(kind, number, domains, competitors.take_until_last(number))
 
-    def _has_room_in_each(
+    def _has_room_in_each_domain(
         self, kind: PodKind, number: int, domains: Iterable[Bools], competitors: _Competitors
     ) -> bool:
         """Return whether pods of this kind surely find a free node in each of these masks (N,) of nodes."""
@@ -417,7 +417,7 @@ class FitProver:
         total_size = competitors.sum_sizes(whole_mask, columns, scale)
         return total_size <= SAFETY_FACTOR * total_price
 
-    def _find_nodes(self, kind: PodKind) -> Bools:
+    def _find_fitting_nodes(self, kind: PodKind) -> Bools:
         """Return a mask (N,) of the remaining nodes on which a pod of this kind fits until other pods come there.
 
         Spread constraints whose domains have several nodes are left out. If pods have come since the prover was built,
@@ -573,7 +573,7 @@ class FitProver:
             return False
 
         # Without the constraint, there is room for them, so that no other plugin rejects them on all nodes.
-        return self._has_room_in_each(kind, number, [self._find_nodes(kind)], competitors)
+        return self._has_room_in_each_domain(kind, number, [self._find_fitting_nodes(kind)], competitors)
 
     def _count_blocking_pods(self, kind: PodKind, number: int, competitors: _Competitors) -> int:
         """Return how many competitors may make a node reject pods of this kind in spite of its room.

@@ -159,7 +159,7 @@ def test_spread_that_waits_for_a_full_zone() -> None:
     spread = f"topologySpreadConstraints: [{{maxSkew: 1, topologyKey: {ZONE}, whenUnsatisfiable: DoNotSchedule, "
     spread += "labelSelector: {matchLabels: {app: web}}}], "
     (found,) = list_messages(make_workload(6, spec=spread), *NODES)
-    assert found.startswith("6 replicas, but only 5 fit now: 1 stays Pending (of 3 usable nodes, 1 lacks CPU, 2 would")
+    assert found.startswith("6 replicas, but only 5 fit now: 1 stays Pending (of 3 usable nodes, 1 lacks CPU, 2 are")
 
 
 def test_maximum_of_an_autoscaler_is_placed() -> None:

@@ -406,7 +406,7 @@ class PreemptionReport(Document, frozen=True):
 
     @property
     def budget_violations(self) -> tuple[str, ...]:
-        """A sentence on the PodDisruptionBudgets that the scheduler would violate, or ()."""
+        """A tuple of one sentence on the PDBs that the scheduler would violate, or () if there are none."""
         if not self.chosen_by_scheduler:
             return ()
         details = self.candidates[self.chosen_by_scheduler].details

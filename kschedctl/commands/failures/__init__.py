@@ -223,7 +223,10 @@ def simulate_failures(
         worst = next(loss for loss in trials if loss.name == worst_first[0].name)
         replayed = run_tasks(simulate_loss, shared, [replace(worst, needs_places=True)])
         interrupted = replayed.interrupted
-        worst_first[:1] = [failure for failure in replayed.by_task if failure is not None] or worst_first[:1]
+        (failure_with_places,) = replayed.by_task
+        if failure_with_places is not None:
+            worst_first[0] = failure_with_places
+
     # Only the worst failure is reported with the numbers of pods by place, and with the evicted and lost pods.
     less_severe = (
         replace(failure, zones=(), nodes_changed=(), evicted_pods=(), lost_pods=(), pinned_volumes=(), late_pods=())

@@ -160,7 +160,7 @@ def _build_counting_note(report: Failures) -> Page:
         )
     if any(failure.ending for failure in report.failures):
         texts.append("not counted: DaemonSet, static and terminating pods")
-    return (paragraph(Marked("; ".join(texts), Tone.FAINT)),)
+    return tuple(paragraph(Marked(text, Tone.FAINT)) for text in texts)
 
 
 def _build_failure_row(failure: Failure, same_node_count: bool) -> Row:

@@ -275,15 +275,19 @@ class _Sizing:
         The first set that needs no solver is replayed before the solver runs, so that there is an early answer. Raises
         KeyboardInterrupt if the user interrupts.
         """
-        search = self.search = self._build_set_search()
+        search = self._build_set_search()
+        self.search = search
         plain_starts = PlainPacking().propose_starting_sets(search.program)
-        self.bound = self.proven = plain_starts.bound
+        self.bound = plain_starts.bound
+        self.proven = plain_starts.bound
         crowded_sets = self._list_first_set_if_crowded(search, plain_starts, progress)
         crowded_names = list(map(format_counts, crowded_sets))
 
         # Propose sets with the solver, if there is one.
         solver_starts = search.packing.propose_starting_sets(search.program)
-        self.bound = self.proven = search.bound = solver_starts.bound
+        self.bound = solver_starts.bound
+        self.proven = solver_starts.bound
+        search.bound = solver_starts.bound
         self.starts = len(solver_starts.sets)
 
         # Grow the sets, and make them cheaper.

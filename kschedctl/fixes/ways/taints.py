@@ -258,12 +258,7 @@ def _iter_toleration_corrections(trial_node: TrialNode, taint: Taint) -> Iterato
         else:
             corrected = Toleration(taint.key, "Exists", effect=effect)
 
-        if likeness is Likeness.IN_KEY:
-            change_text = f"key {toleration.key} to key {corrected.key}"
-            if has_value:
-                change_text += f" and value {corrected.value}"
-        else:
-            change_text = f"{_format_toleration(toleration)} to {_format_toleration(corrected)}"
+        change_text = _describe_toleration_change(toleration, corrected, likeness)
         text = f"correct the toleration from {change_text}, the node's taint"
         edits = build_pod_edits(trial_node.trial.pod, partial(_replace_toleration, wrong=toleration, right=corrected))
         yield Fix(
@@ -275,6 +270,14 @@ def _iter_toleration_corrections(trial_node: TrialNode, taint: Taint) -> Iterato
             cost=TYPO,
             price=Price.CORRECTION,
         )
+
+
+def _describe_toleration_change(wrong: Toleration, right: Toleration, likeness: Likeness) -> str:
+    """Describe the change from the wrong to the right toleration, by the keys if the wrong key held more than a key."""
+    if likeness is not Likeness.IN_KEY:
+        return f"{_format_toleration(wrong)} to {_format_toleration(right)}"
+    value_text = f" and value {right.value}" if right.value else ""
+    return f"key {wrong.key} to key {right.key}{value_text}"
 
 
 def _replace_toleration(pod: Pod, wrong: Toleration, right: Toleration) -> Pod:

@@ -391,8 +391,8 @@ class MissingPods:
     def _build_patch_commands(self, patch: JsonObject) -> tuple[str, ...]:
         """Return the command that patches the workload, as a tuple.
 
-        The tuple is empty if the patch is empty, if not the live workload has to be changed, or if its kind cannot be
-        patched.
+        The tuple is empty if the patch is empty, if the workload's manifest has to be changed instead of the live
+        workload, or if the workload's kind cannot be patched.
         """
         if not patch or not self._is_live_workload_to_be_changed or self._editable_owner.kind in UNPATCHABLE_KINDS:
             return ()

@@ -239,10 +239,14 @@ def _describe_removable_nodes(emptying: EmptyingResult, workers: int, condition:
     empty_count = len(emptying.empty)
     if empty_count:
         empty_part = f"{empty_count:,} of {counted(workers, 'node')} {agreeing(empty_count, 'is', 'are')} empty"
-        if not emptying.tried:
-            empty_part += condition
         if emptying.last:
-            empty_part += f", of which {emptying.last} has to stay as the last ready node"
+            empty_part += f", but {emptying.last} has to stay as the last ready node"
+        if condition and not emptying.tried:
+            if emptying.last:
+                removable = agreeing(empty_count - 1, "the other", "the others")
+            else:
+                removable = agreeing(empty_count, "it", "they")
+            empty_part += f"; {removable} can be removed{condition}"
         parts.append(empty_part)
     if emptying.tried:
         parts.append(f"{_describe_tried_nodes(emptying)}{condition}")
