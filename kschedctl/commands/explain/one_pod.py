@@ -156,9 +156,10 @@ def _add_node_freed_for_others(target: TargetPod, report: Explanation) -> Explan
 
     Only the pod as it is in the cluster is looked up.
     """
-    cluster, metadata = target.scheduler.cluster, target.pod.metadata
-    is_in_cluster = cluster.pod(metadata.namespace, metadata.name) is not None
-    if report.verdict != UNSCHEDULABLE or report.as_if or not is_in_cluster:
+    if report.verdict != UNSCHEDULABLE or report.as_if:
+        return report
+    pods_without_node = {pod.key for pod in target.scheduler.cluster.unbound_pods()}
+    if target.pod.key not in pods_without_node or len(pods_without_node) == 1:
         return report
     from kschedctl.commands.explain.waiting import mention_node_freed_for_others  # noqa: PLC0415 - only for such pods
 

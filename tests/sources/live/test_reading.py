@@ -99,7 +99,8 @@ def test_forbidden_kinds_become_gaps(server_at: ServerAt) -> None:
     assert (without_claim.unknown, without_claim.undecided) == ((), False)
     with_claim = kschedctl.explain(cluster, "lab/p16-pvc-missing")
     assert with_claim.undecided
-    assert UnknownKind("PersistentVolumeClaim", why, "verdict") in with_claim.unknown
+    claims = UnknownKind("PersistentVolumeClaim", why, "verdict", named_objects=("lab/does-not-exist",))
+    assert claims in with_claim.unknown
     assert "not found" not in (with_claim.message or "")
 
 
