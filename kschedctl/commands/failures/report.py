@@ -151,7 +151,7 @@ class Failure(Document, frozen=True):
 
     def _describe_lost_node_objects(self) -> str:
         """Return the Node objects of the lost nodes with the verb "is" or "are"."""
-        return agreeing(len(self.nodes), "its Node object is", "the lost nodes' Node objects are")
+        return agreeing(len(self.nodes), "its Node is", "the lost nodes' Node objects are")
 
     def describe_late_pods(self) -> tuple[str, ...]:
         """Return texts that name the pods that run again only after the deletion, and say why."""
