@@ -161,7 +161,7 @@ class Failure(Document, frozen=True):
         """Describe how many pods of other nodes are evicted and get no node, or return an empty string."""
         if not self.evicted:
             return ""
-        evicted = counted(self.evicted, "pod on another node is preempted", "pods on other nodes are preempted")
+        evicted = counted(self.evicted, "pod elsewhere is preempted", "pods elsewhere are preempted")
         return f"{evicted}{describe_fates_of_evicted(self.evicted, self.unplaced_evicted)}"
 
     def _describe_lost_pods(self) -> str:

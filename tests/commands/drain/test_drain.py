@@ -587,11 +587,11 @@ def test_victims_are_rescheduled() -> None:
     assert [(e.pod, e.fate, e.target) for e in report.evicted] == [("d/low", "Moved", "n3")]
     assert (
         report.build_headline_parts()[2]
-        == "1 pod moves to another node, and 1 pod on another node is preempted and moves"
+        == "1 pod moves to another node, and 1 pod elsewhere is preempted and moves"
     )
     report = drain_given_nodes([*objects[:2], low, high], "n1")
     _, verdict, outcomes = report.build_headline_parts()
-    assert verdict == "can be drained, but 1 pod on another node is preempted and fits nowhere;"
+    assert verdict == "can be drained, but 1 pod elsewhere is preempted and fits nowhere;"
     assert outcomes == "1 pod moves to another node"
     assert report.unplaced[0].evicted_from == {"d/low": "n2"}
     assert [(e.pod, e.fate) for e in report.evicted] == [("d/low", "Pending")]

@@ -186,9 +186,7 @@ def test_pods_that_are_not_replaced_before_the_deletion(
     assert (worst.name, worst.safe, worst.waiting_until_deleted) == ("n1", True, ())
     assert [(group.reason, group.pods) for group in worst.late_pods] == ([(reason, ("d/p-0",))] if reason else [])
     if reason:
-        assert str(report).endswith(
-            "The worst is n1: 1 pod runs again only after its Node is deleted"
-        )
+        assert str(report).endswith("The worst is n1: 1 pod runs again only after its Node is deleted")
         assert any("d/p-0 gets no replacement until" in text for text in report.summary().warnings)
     assert build_page(report, Style())
 

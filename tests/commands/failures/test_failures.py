@@ -292,7 +292,7 @@ def test_victims_that_fit_nowhere_count() -> None:
     assert (worst.unplaced_displaced, worst.unplaced_evicted) == (0, 1)
     assert worst.reasons[0].evicted_from == {"d/low": "n1"}
     assert [(evicted.pod, evicted.by) for evicted in worst.evicted_pods] == [("d/low", "d/high")]
-    assert "1 displaced pod gets another node, and 1 pod on another node is preempted and fits nowhere" in str(report)
+    assert "1 displaced pod gets another node, and 1 pod elsewhere is preempted and fits nowhere" in str(report)
 
 
 def test_evicted_pods_of_other_nodes_are_counted_once() -> None:
@@ -303,7 +303,7 @@ def test_evicted_pods_of_other_nodes_are_counted_once() -> None:
     worst = report.failures[0]
     assert (worst.name, worst.displaced, worst.unplaced, worst.unplaced_displaced, worst.evicted) == ("a", 2, 2, 1, 1)
     consequences = (
-        "1 of its 2 displaced pods fits nowhere else, and 1 pod on another node is preempted and fits nowhere"
+        "1 of its 2 displaced pods fits nowhere else, and 1 pod elsewhere is preempted and fits nowhere"
     )
     assert worst.consequences == consequences
     plot, *_ = find_plots(build_page(report, Style(plots=True)))
@@ -320,7 +320,7 @@ def test_preempted_pods_without_a_controller_are_lost() -> None:
     ]
     worst = simulate_failures(Cluster.from_objects(objects)).failures[0]
     assert (worst.lost, worst.lost_victims, worst.lost_pods, worst.unplaced) == (1, 1, ("d/alone",), 0)
-    evicted = "1 pod on another node is preempted, and 1 pod is lost for good (preempted)"
+    evicted = "1 pod elsewhere is preempted, and 1 pod is lost for good (preempted)"
     assert worst.consequences == f"1 displaced pod gets another node, {evicted}"
 
 
@@ -359,10 +359,7 @@ def test_domains_of_nodes_that_are_not_deleted_yet_count_for_spreading(policy: s
         return
     assert waiting == {"a": {"d/r0", "d/r2"}, "b": {"d/r1"}}
     assert not report.safe
-    answer = (
-        "No zone can be lost without disruption. "
-        "The worst is a: 2 pods wait until its Node is deleted"
-    )
+    answer = "No zone can be lost without disruption. The worst is a: 2 pods wait until its Node is deleted"
     assert str(report) == answer == report.summary().headline
     text = "since spread constraints count domains of unreachable nodes as empty"
     assert any(text in warning for warning in report.summary().warnings)
