@@ -77,6 +77,10 @@ class Remedy(Document, frozen=True):
     """The node that the pod gets by evicting `preemption_victims` if the fix does not hold; empty if it gets none."""
     preemption_victims: tuple[str, ...] = ()
     """The pods that are evicted on `preemption_node`."""
+    other_node: str = ""
+    """The node that the pod gets after `ahead` if it gets none of `opens`; empty if it gets one of them."""
+    ahead: tuple[str, ...] = ()
+    """The waiting pods that take part of the room first, if the fix holds nevertheless."""
     also_places: tuple[str, ...] = ()
     """The other waiting pods that get a node with the fix, and get none without it."""
     needs_values: tuple[str, ...] = ()
@@ -142,7 +146,7 @@ class Remedy(Document, frozen=True):
     @property
     def costs_more_pods_than_it_places(self) -> bool:
         """True if the fix places the pod, but more evicted pods stay without a node than waiting pods get one."""
-        return bool(self.holds) and self._homeless_pods > self._placed_pods
+        return self.holds is not False and self._homeless_pods > self._placed_pods
 
     @property
     def _homeless_pods(self) -> int:
@@ -186,7 +190,7 @@ class Remedy(Document, frozen=True):
             summary=self.summary,
             owner=TEAMS[self.by],
             but=join_clauses(self.drawbacks),
-            nodes=self.opens[:3],
+            nodes=(self.other_node,) if self.other_node else self.opens[:3],
             clears=clears,
             commands=self.commands if len(self.commands) <= MOST_FIX_COMMANDS else (),
             edits=self.edits,
