@@ -87,7 +87,7 @@ class QueueResult(NamedTuple):
     rivals: tuple[str, ...] = ()
     """The pods that take the room that the fix makes, if the fix does not hold."""
     other_node: str = ""
-    """The node that the target pod gets instead of those on which it fits alone with the fix, or "" if it gets those."""
+    """The node that the pod gets if it is none of those on which the pod fits alone with the fix, or ""."""
     preemption_node: str = ""
     """The node that the pod gets only by evicting `preemption_victims`, which the fix alone does not evict, or ""."""
     preemption_victims: tuple[str, ...] = ()
