@@ -21,7 +21,7 @@ def test_table_counts_all_golden_cases(comparison: Comparison) -> None:
 
 
 def test_topic_counts_the_cases_that_are_not_replayed() -> None:
-    assert f"{count_unreplayed_evictions()} more recorded cases" in TOPIC.read_text()
+    assert f"{count_unreplayed_evictions()} recorded cases of the descheduler are not replayed" in TOPIC.read_text()
 
 
 @pytest.mark.parametrize("comparison", COMPARISONS, ids=lambda each: f"{each.program}-{each.release}-{each.subject}")

@@ -39,7 +39,8 @@ def _set_pod_priority(request: AdmissionRequest) -> None:
     """
     spec = request.spec
     priority_class = _find_priority_class(request)
-    priority, policy = 0, PREEMPTS
+    priority = 0
+    policy = PREEMPTS
     if priority_class is not None:
         name = priority_class.metadata.name
         if not spec.get("priorityClassName"):
@@ -49,7 +50,8 @@ def _set_pod_priority(request: AdmissionRequest) -> None:
         policy = priority_class.preemption_policy or PREEMPTS
 
     # The pod's own values have to be those of its class
-    pod_priority, pod_policy = spec.get("priority"), spec.get("preemptionPolicy")
+    pod_priority = spec.get("priority")
+    pod_policy = spec.get("preemptionPolicy")
     explanation = "priority admission controller computed {} from the given PriorityClass name"
     if pod_priority is not None and pod_priority != priority:
         message = f"the integer value of priority ({pod_priority}) must not be provided in pod spec"
@@ -57,7 +59,8 @@ def _set_pod_priority(request: AdmissionRequest) -> None:
     if pod_policy is not None and pod_policy != policy:
         message = f"the string value of PreemptionPolicy ({pod_policy}) must not be provided in pod spec"
         raise request.build_denial_error(f"{message}; {explanation.format(policy)}")
-    spec["priority"], spec["preemptionPolicy"] = priority, policy
+    spec["priority"] = priority
+    spec["preemptionPolicy"] = policy
 
 
 def _set_group_priority(request: AdmissionRequest) -> None:

@@ -386,7 +386,7 @@ def _check_privilege_escalation(pod: CheckedPod) -> Iterator[Violation]:
 
 
 def _check_restricted_capabilities(pod: CheckedPod) -> Iterator[Violation]:
-    """Yield a violation for containers that do not drop all capabilities or add forbidden ones.
+    """Yield a violation if containers do not drop all capabilities, or if they add forbidden ones.
 
     Only NET_BIND_SERVICE may be added. Windows pods are exempt.
     """

@@ -138,7 +138,8 @@ def find_allowed_amounts(request: AdmissionRequest, count: int) -> Quantities:
     for quota in request.quotas:
         if not _matches_quota(quota, request):
             continue
-        hard, used = parse_quantities(quota.status.hard), parse_quantities(quota.status.used)
+        hard = parse_quantities(quota.status.hard)
+        used = parse_quantities(quota.status.used)
         for name, amount in usage.items():
             if name not in hard:
                 continue
@@ -146,7 +147,8 @@ def find_allowed_amounts(request: AdmissionRequest, count: int) -> Quantities:
             needed = Quantity(amount.mantissa * count, amount.scale, amount.format)
             if needed > available:
                 share = _divide_amount(name, available, count)
-                allowed[name] = min(allowed.get(name, share), share)
+                smallest_share = min(allowed.get(name, share), share)  # the tightest quota decides
+                allowed[name] = smallest_share
     return allowed
 
 
@@ -193,13 +195,13 @@ def _compute_nonzero_usage(request: AdmissionRequest) -> Quantities:
 
 def describe_quota_excess(quota: ResourceQuota, usage: Quantities) -> str:
     """Return the API server's message if this additional usage exceeds a quota, or "" if it does not."""
-    hard, used_before = parse_quantities(quota.status.hard), parse_quantities(quota.status.used)
-    exceeded_names = [
+    hard = parse_quantities(quota.status.hard)
+    used_before = parse_quantities(quota.status.used)
+    exceeded_names = sorted(
         name for name, amount in usage.items() if name in hard and used_before.get(name, ZERO).add(amount) > hard[name]
-    ]
+    )
     if not exceeded_names:
         return ""
-    exceeded_names.sort()
     requested = ",".join(f"{name}={usage[name]}" for name in exceeded_names)
     already_used = ",".join(f"{name}={used_before.get(name, ZERO)}" for name in exceeded_names)
     limited = ",".join(f"{name}={hard[name]}" for name in exceeded_names)

@@ -202,5 +202,6 @@ def _lasts_as_long(toleration: Writable, other: Writable) -> bool:
 
     A toleration without a time lasts forever.
     """
-    seconds, other_seconds = toleration.get("tolerationSeconds"), other.get("tolerationSeconds")
+    seconds = toleration.get("tolerationSeconds")
+    other_seconds = other.get("tolerationSeconds")
     return seconds is None or (other_seconds is not None and seconds >= other_seconds)

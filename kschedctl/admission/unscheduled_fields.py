@@ -40,6 +40,8 @@ def validate_unscheduled_fields(request: AdmissionRequest) -> ValidationErrors:
     """
     spec = request.spec
     spec_path = ("spec",)
+
+    # The static pod's annotation, and the containers
     mirror = request.annotations.get(MIRROR_ANNOTATION)
     if mirror is not None and not spec.get("nodeName"):
         annotation_path = ("metadata", "annotations", Key(MIRROR_ANNOTATION))
@@ -47,6 +49,8 @@ def validate_unscheduled_fields(request: AdmissionRequest) -> ValidationErrors:
     for name, containers in (("containers", request.containers), ("initContainers", request.init_containers)):
         for index, container in enumerate(containers):
             yield from _validate_container(container, (*spec_path, name, index), spec)
+
+    # The other fields
     if spec["dnsPolicy"] not in DNS_POLICIES:
         yield not_supported((*spec_path, "dnsPolicy"), TypedString(spec["dnsPolicy"]), DNS_POLICIES)
     yield from validate_dns_config(spec, (*spec_path, "dnsConfig"))

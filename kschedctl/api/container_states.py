@@ -117,12 +117,15 @@ def _select_notable_statuses(statuses: Statuses) -> Statuses:
 def _apply_notable_states(statuses: Statuses, notable_statuses: Statuses) -> Statuses:
     """Return the statuses, each with the restart count and state of the notable status of the same name, if any."""
     notable_by_name = {status.name: status for status in notable_statuses}
-    completed = list(statuses)
-    for index, status in enumerate(statuses):
+
+    def complete(status: ContainerStatus) -> ContainerStatus:
+        """Return the status with the restart count and state of the notable status of its name, if any."""
         notable = notable_by_name.get(status.name)
-        if notable is not None:
-            completed[index] = replace(status, restart_count=notable.restart_count, state=notable.state)
-    return tuple(completed)
+        if notable is None:
+            return status
+        return replace(status, restart_count=notable.restart_count, state=notable.state)
+
+    return tuple([complete(status) for status in statuses])
 
 
 _encode = msgspec.json.Encoder().encode

@@ -29,7 +29,7 @@ class ComparedRequests(StrEnum):
 
 
 COMPARED_REQUESTS = ByVersion(
-    "requests that count during an in-place resize",
+    "requests that the scheduler assumes for a pod during an in-place resize",
     (("", ComparedRequests.PER_CONTAINER), ("1.37", ComparedRequests.SUMMED)),
     "#140047",
 )

@@ -141,12 +141,20 @@ def describe_amount(name: str, amount: int) -> str:
 
 def _format_amounts_distinguishably(amounts: tuple[int, ...], scale: int) -> tuple[str, ...]:
     """Divide the amounts by ``scale``, and round them to as few digits as distinguish them, but at least three."""
-    numbers: tuple[str, ...] = ()
-    for digits in range(3, 19):  # 18 digits are more than a float has
-        numbers = tuple(round_to_digits(amount / scale, digits) for amount in amounts)
+
+    def round_all(digits: int) -> tuple[str, ...]:
+        """Return the divided amounts, rounded to this number of digits."""
+        return tuple(round_to_digits(amount / scale, digits) for amount in amounts)
+
+    for digits in range(3, _MOST_DIGITS):
+        numbers = round_all(digits)
         if len(set(numbers)) == len(set(amounts)):
-            break
-    return numbers
+            return numbers
+    return round_all(_MOST_DIGITS)
+
+
+_MOST_DIGITS = 18
+"""More digits than a float has."""
 
 
 def round_to_digits(value: float, digits: int) -> str:

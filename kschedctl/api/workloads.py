@@ -316,27 +316,35 @@ def _build_stateful_pods(
     """
     spec = workload.spec
     name = workload.metadata.name
-    pods: list[Pod] = []
-    claims: list[PersistentVolumeClaim] = []
-    for ordinal in range(spec.ordinals.start, spec.ordinals.start + _default_replicas(spec.replicas)):
-        pod_name = f"{name}-{ordinal}"
-        pod = _build_owned_pod(spec.template, pod_name, namespace, kind="StatefulSet", owner=name)
-        labels = {
-            **pod.metadata.labels,
-            "statefulset.kubernetes.io/pod-name": pod_name,
-            "apps.kubernetes.io/pod-index": str(ordinal),
-        }
-        volumes = list(pod.spec.volumes)
-        for template in spec.volume_claim_templates:
-            claim_name = f"{template.metadata.name}-{pod_name}"
-            source = PersistentVolumeClaimVolumeSource(claim_name)
-            volumes = [volume for volume in volumes if volume.name != template.metadata.name]
-            volumes.append(Volume(template.metadata.name, persistent_volume_claim=source))
-            claim_meta = replace(template.metadata, name=claim_name, namespace=namespace)
-            claims.append(replace(template, metadata=claim_meta))
-        pod_meta = replace(pod.metadata, labels=labels)
-        pods.append(replace(pod, metadata=pod_meta, spec=replace(pod.spec, volumes=tuple(volumes))))
-    return tuple(pods), tuple(claims)
+    ordinals = range(spec.ordinals.start, spec.ordinals.start + _default_replicas(spec.replicas))
+    pods = tuple(_build_stateful_pod(spec, name, ordinal, namespace) for ordinal in ordinals)
+    claims = tuple(_build_stateful_claim(template, pod) for pod in pods for template in spec.volume_claim_templates)
+    return pods, claims
+
+
+def _build_stateful_claim(template: PersistentVolumeClaim, pod: Pod) -> PersistentVolumeClaim:
+    """Build the claim that a StatefulSet's pod gets from the claim template."""
+    meta = template.metadata
+    claim_name = f"{meta.name}-{pod.metadata.name}"
+    return replace(template, metadata=replace(meta, name=claim_name, namespace=pod.metadata.namespace))
+
+
+def _build_stateful_pod(spec: StatefulSetSpec, owner: str, ordinal: int, namespace: str) -> Pod:
+    """Build the pod with this ordinal of the StatefulSet with the name `owner`."""
+    name = f"{owner}-{ordinal}"
+    pod = _build_owned_pod(spec.template, name, namespace, kind="StatefulSet", owner=owner)
+    labels = {
+        **pod.metadata.labels,
+        "statefulset.kubernetes.io/pod-name": name,
+        "apps.kubernetes.io/pod-index": str(ordinal),
+    }
+    volumes = list(pod.spec.volumes)
+    for template in spec.volume_claim_templates:
+        volume_name = template.metadata.name
+        source = PersistentVolumeClaimVolumeSource(f"{volume_name}-{name}")
+        volumes = [volume for volume in volumes if volume.name != volume_name]
+        volumes.append(Volume(volume_name, persistent_volume_claim=source))
+    return replace(pod, metadata=replace(pod.metadata, labels=labels), spec=replace(pod.spec, volumes=tuple(volumes)))
 
 
 def _count_parallel_pods(spec: JobSpec) -> int:

@@ -157,9 +157,12 @@ def _build_inquiry(source: Source, reading: ReadResult, surroundings: Surroundin
         if is_workload_manifest(manifest.document)
     }
 
+    # The cluster of the files, or the cluster around them with their objects
     pods = _find_cluster_pods(documents, reading)
     objects = with_default_namespace(reading.objects, pods, namespace)
     cluster = _build_cluster(source, reading, objects, outer_cluster)
+
+    # What to ask about if the command line names nothing
     new_places = {owner: workload.place for owner, workload in zip(owners, new, strict=True)}
     if outer_cluster is None:
         targets = _list_targets_outside_cluster(new_places, stored, files_with_nodes)
@@ -172,6 +175,7 @@ def _build_inquiry(source: Source, reading: ReadResult, surroundings: Surroundin
     scaled_workloads = find_scaled_workloads(reading, cluster, namespace, set(owners))
     scaled = {get_identity(workload): workload for workload in scaled_workloads}
     targets += scaled
+
     given_namespaces = {existing.metadata.name for existing in cluster.namespaces}
     cluster = add_missing_namespaces(cluster, owners, source)
     return Inquiry(

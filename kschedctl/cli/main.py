@@ -337,12 +337,12 @@ def _describe_error(error: Exception) -> str:
     if option and is_before_command:
         problem = f"unknown option {option}" if is_unknown_option else message
         return f"{problem} (options follow the command: {get_program_name()} COMMAND {option})"
-    if is_unknown_option and (subcommands := getattr(context.command, "commands", None)):
-        hint = f"{context.command_path} needs a subcommand: {join_words(list(subcommands), 'or')}"
-    elif is_unknown_option:
-        candidates = getattr(error, "possibilities", None) or ()
-        hint = _suggest_options(option, candidates, context.command_path)
     if is_unknown_option:
+        if subcommands := getattr(context.command, "commands", None):
+            hint = f"{context.command_path} needs a subcommand: {join_words(list(subcommands), 'or')}"
+        else:
+            candidates = getattr(error, "possibilities", None) or ()
+            hint = _suggest_options(option, candidates, context.command_path)
         return f"unknown option {option} ({hint})"
     takes_files = any("-f" in parameter.opts for parameter in context.command.params)
     if is_unexpected_argument and takes_files:

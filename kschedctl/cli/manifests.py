@@ -182,12 +182,9 @@ def _prepare_application(source: Source, reading: ReadResult, namespace: str | N
         validate_manifests(applied_manifests, cluster, namespace)
 
     # Record where each object is in the files, and its document.
-    places = {}
-    documents = {}
-    for manifest, decoded_workload in decoded:
-        workload = with_namespace(decoded_workload, namespace)
-        places[format_title(workload)] = manifest.place
-        documents[get_identity(workload)] = manifest.document
+    read_workloads = [(with_namespace(entry.workload, namespace), entry.manifest) for entry in decoded]
+    places = {format_title(workload): manifest.place for workload, manifest in read_workloads}
+    documents = {get_identity(workload): manifest.document for workload, manifest in read_workloads}
     similar_names = find_similar_namespaces(cluster, existing_names)
 
     # Add the workloads of the cluster that new autoscalers scale.

@@ -29,6 +29,7 @@ from kschedctl.reports.placements import describe_missing_namespaces
 
 if TYPE_CHECKING:
     from kschedctl.replay.waiting_elsewhere.kueue_jobs import JobOutlook
+    from kschedctl.reports.not_created import NotCreated
 
 Subject = Pod | Owner
 
@@ -166,6 +167,27 @@ def _with_scheduler_name(target: TargetPod, scheduler_name: str | None) -> Targe
     return target._replace(pod=replace(target.pod, spec=replace(target.pod.spec, scheduler_name=scheduler_name)))
 
 
+def _explain_missing_pods(inquiry: Inquiry, owner: Owner, reported: NotCreated | None) -> NotCreated | None:
+    """Return why pods of the workload are missing, with fixes, or None if no reason is known.
+
+    `reported` has the failures in events and conditions. If these are current, they are returned with fixes. Otherwise,
+    the failures found by replaying admission are returned, or the past failures if the replay finds none.
+    """
+    from kschedctl.replay.controllers.missing_pods import (  # noqa: PLC0415 - not for a pod
+        find_fixes_for_report,
+        replay_admission_of_missing_pods,
+    )
+    from kschedctl.replay.controllers.stored_workloads import find_owner_manifest  # noqa: PLC0415 - not for a pod
+
+    cluster = inquiry.cluster
+    template = inquiry.find_stored_workload(owner) or find_owner_manifest(cluster, owner)
+    replayed = replay_admission_of_missing_pods(cluster, owner, template, inquiry.find_stored_document(owner))
+    if reported is None or reported.past:
+        return reported if replayed is None else replayed
+    fixes = find_fixes_for_report(cluster, owner, template, reported) if replayed is None else replayed.fixes
+    return structs.replace(reported, fixes=fixes)
+
+
 def _build_workload_targets(inquiry: Inquiry, owner: Owner) -> list[TargetPod]:
     """Build the target pods of a workload of the cluster.
 
@@ -173,11 +195,7 @@ def _build_workload_targets(inquiry: Inquiry, owner: Owner) -> list[TargetPod]:
     pods, the only target is a placeholder. Raises KschedctlError if a manifest is invalid.
     """
     from kschedctl.replay.controllers.creation_failures import find_unread_kinds  # noqa: PLC0415 - not for a pod
-    from kschedctl.replay.controllers.missing_pods import (  # noqa: PLC0415 - not for a pod
-        explain_fewer_pods,
-        find_fixes_for_report,
-        replay_admission_of_missing_pods,
-    )
+    from kschedctl.replay.controllers.missing_pods import explain_fewer_pods  # noqa: PLC0415 - not for a pod
     from kschedctl.replay.controllers.stored_workloads import find_owner_manifest  # noqa: PLC0415 - not for a pod
     from kschedctl.replay.controllers.workload_pods import find_targets_of_workload  # noqa: PLC0415 - not for a pod
 
@@ -187,23 +205,13 @@ def _build_workload_targets(inquiry: Inquiry, owner: Owner) -> list[TargetPod]:
     if creations is None:
         return find_targets_of_workload(scheduler, owner, manifest)
 
-    # Why pods are missing: reported by events and conditions, or found by replaying admission
-    not_created = creations.report_workload(owner)
+    # Find out why pods are missing.
+    not_created = _explain_missing_pods(inquiry, owner, creations.report_workload(owner))
     unread_kinds = find_unread_kinds(inquiry.cluster, owner.kind)
     fewer_reasons = explain_fewer_pods(inquiry.cluster, owner)
     waiting = find_blockers(inquiry.cluster, owner, inquiry.now)
-    template = manifest or find_owner_manifest(inquiry.cluster, owner)
-    replayed_failures = replay_admission_of_missing_pods(
-        inquiry.cluster, owner, template, inquiry.find_stored_document(owner)
-    )
-    if not_created is not None and not not_created.past:
-        if replayed_failures is not None:
-            fixes = replayed_failures.fixes
-        else:
-            fixes = find_fixes_for_report(inquiry.cluster, owner, template, not_created)
-        not_created = structs.replace(not_created, fixes=fixes)
-    elif replayed_failures is not None:
-        not_created = replayed_failures
+
+    # Find the pods, or build a placeholder if there are only failures.
     if manifest is None and not_created and not not_created.past and owner.kind == "DaemonSet":
         # a running pod of the DaemonSet would not show why pods are missing on other nodes
         manifest = find_owner_manifest(inquiry.cluster, owner)

@@ -298,7 +298,8 @@ def _can_parse_as_url(text: str) -> bool:
     (True, False)
     """
     try:
-        urlsplit(text).port  # noqa: B018 - read for its error
+        url = urlsplit(text)
+        _port = url.port  # urlsplit leaves the check of the port to this property
     except ValueError:
         return False
     return True

@@ -52,8 +52,10 @@ def build_remedy(
     """
     trial = ranked.trial
     fixes = _merge_claim_recreations(merge_scale_downs(trial.changes), trial)
-    victims = rollout.victims if rollout else trial.victims
     changes = tuple(iter_object_changes(edits or _move_pod_edits_to_template(trial, pod_key, workload)))
+
+    # Find what the fix costs.
+    victims = rollout.victims if rollout else trial.victims
     needs_values = tuple(dict.fromkeys(name for fix in fixes for name in fix.needs_values))
     costs = [*_iter_fix_costs(fixes, needs_values)]
     if uncordon_warning := _build_uncordon_warning(fixes):
@@ -203,7 +205,7 @@ def _is_read_from_cluster(workload: Struct) -> bool:
 
 
 def _iter_manifest_edits(changes: Iterable[Mapping[str, Any]], owner: Owner) -> Iterator[str]:
-    """Yield the fields of the owner's manifest that the changes set or remove."""
+    """Yield descriptions of the changes of the owner's manifest, one for each field that is set or removed."""
     for change in changes:
         if (change.get("kind"), change.get("namespace"), change.get("name")) == tuple(owner):
             yield from kubectl.describe_patch_operations(change["patch"])

@@ -30,7 +30,7 @@ def explain_impossible_fixes(search: RemedySearch) -> tuple[str, ...]:
     failed_node_trials = search.trials.find_single_trials(FixKind.ADD_NODE)
     if FixKind.ADD_NODE not in kinds and failed_node_trials:
         tried_text = f"{_format_shape_count(len(failed_node_trials))} tried"
-        lines.append(f"one more node: the pod would not fit on a node like the existing ones ({tried_text})")
+        lines.append(f"one more node like the existing ones: the pod would not fit on it ({tried_text})")
     if FixKind.USE_PRIORITY_CLASS not in kinds:
         lines += _explain_no_higher_priority_class(search)
     return tuple(lines)

@@ -217,14 +217,15 @@ def with_competing_pods(
     gets_node = pod.key in growth.placements
     accepting_pools = {pool.pool for pool in new_node.pools if pool.takes or pool.would_take or pool.sufficient_limits}
     accepting_growth = growth.select_pools(accepting_pools)
-    if not accepting_growth.nodes and not gets_node and not new_node.would_launch:
-        return new_node
+    is_pod_skipped = not accepting_growth.nodes and not gets_node and not new_node.would_launch
+    if is_pod_skipped:
+        return new_node  # the new nodes are only for other pods
     growth_for_pod = accepting_growth if accepting_growth.nodes else growth
     rivals = tuple(
         key for key in growth_for_pod.iter_pods_on_new_nodes() if key != pod.key and key in growth.placements
     )
 
-    # Without the limits, enough nodes of the same pools are added.
+    # Count the nodes that would be enough. Without the limits, enough nodes of the same pools are added.
     sufficient_growth = growth
     if not gets_node:
         sufficient_growth = simulate_growth(cluster, without_limits(), max_loops=MOST_LOOPS_FOR_POD)

@@ -122,10 +122,10 @@ def _iter_group_changes(group: JsonObject, pod: Pod, verdicts: Mapping[str, Pool
         yield GroupChange({"max": new_max}, summary, Price.ROOM, maximum=str(new_max))
     template = group.get("template")
     if isinstance(template, dict):
-        yield from _iter_completed_templates(group_id, template, pod)
+        yield from _iter_template_completions(group_id, template, pod)
 
 
-def _iter_completed_templates(group_id: str, template: JsonObject, pod: Pod) -> Iterator[GroupChange]:
+def _iter_template_completions(group_id: str, template: JsonObject, pod: Pod) -> Iterator[GroupChange]:
     """Yield changes that complete the template with the labels and extended resources that the pod requires.
 
     There is one change for each required node affinity term. A term is left out if it needs a label that Kubernetes

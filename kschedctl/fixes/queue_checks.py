@@ -151,6 +151,8 @@ class QueueChecks:
 
             count = _choose_next_node_count(too_few, enough, step)
             step *= 2
+
+        # Nodes that are special, such as nodes with GPUs, are only added if the pods make use of them.
         if best is None or best.result is None or adding.needs_special_node is None:
             return best
         assert trial.cycle is not None

@@ -217,17 +217,8 @@ def replay_queue_with_fix(trial: RemedyTrial, *, stays_first_replica: bool = Fal
         trial = _apply_changes_to_settled_cluster(trial, settled)
     settled_pods = placed_now if is_settled else {}
 
-    # Build the changed cluster with the target pod, which may be new.
     target_key = ObjectKey.of(trial.authored_pod)
-    edits = {key: edit for key, edit in trial.edits.items() if key != target_key}
-    cluster = apply_edits_to_cluster(trial.scheduler.cluster, edits, with_pods_and_nodes=True)
-    if target_key in trial.edits:
-        pod_before = trial.edits[target_key].before
-        assert isinstance(pod_before, Pod)
-        cluster = change_pods(cluster, build_changed_replicas(cluster, pod_before, trial.authored_pod))
-    if target_key in trial.edits or not _is_pod_in_cluster(trial):
-        cluster = add_or_replace_pods(cluster, [trial.authored_pod if trial.created else trial.pod])
-    changed_scheduler = Scheduler(cluster, trial.scheduler.call_extender)
+    changed_scheduler = Scheduler(_build_cluster_with_fix(trial), trial.scheduler.call_extender)
 
     # A fix that moves or removes pods needs them to be where they are now.
     nodes_with_room = frozenset(trial.feasible_or_nominated_nodes)
@@ -238,10 +229,9 @@ def replay_queue_with_fix(trial: RemedyTrial, *, stays_first_replica: bool = Fal
         changed_scheduler, trial, target_key, stays_first_replica=stays_first_replica
     )
 
-    # The placed pods in the order in which they got their nodes.
     node_by_pod = _map_pods_to_nodes(simulation, (outcome.position for outcome in outcomes))
 
-    # Find the pods that gain from the fix, and the pods that take the room it makes.
+    # Find the pods that gain from the fix, and the pods that take the room that it makes.
     placed_without_fix = replay_queue_without_fix(trial.scheduler).node_by_pod.keys()
     other_pods = [key for key in node_by_pod if key != trial.authored_pod.key]
     gaining_pods = tuple(
@@ -249,6 +239,7 @@ def replay_queue_with_fix(trial: RemedyTrial, *, stays_first_replica: bool = Fal
     )
     pods_in_new_room = [key for key in other_pods if node_by_pod[key] in nodes_with_room]
 
+    # The fix holds if the target gets a node, and evicts pods only where the costs of the fix name the evictions.
     rivals = (*settled_in_new_room, *pods_in_new_room) or gaining_pods
     node = node_by_pod.get(trial.authored_pod.key)
     if node is None:
@@ -258,7 +249,8 @@ def replay_queue_with_fix(trial: RemedyTrial, *, stays_first_replica: bool = Fal
     has_no_more_victims = node in nodes_with_room or len(victims) <= len(trial.victims)
     if victims and not (trial.victims and has_no_more_victims):
         return QueueResult(holds=False, rivals=rivals, preemption_node=node, preemption_victims=victims)
-    placed_pods = list(node_by_pod)
+
+    placed_pods = list(node_by_pod)  # in the order in which they got their nodes
     pods_ahead = frozenset(placed_pods[: placed_pods.index(trial.authored_pod.key)])
     ahead_in_new_room = tuple(key for key in pods_in_new_room if key in pods_ahead)
     return QueueResult(
@@ -268,6 +260,20 @@ def replay_queue_with_fix(trial: RemedyTrial, *, stays_first_replica: bool = Fal
         also_places=gaining_pods,
         waiting_siblings=_count_waiting_siblings(simulation, find_owner(trial.authored_pod)),
     )
+
+
+def _build_cluster_with_fix(trial: RemedyTrial) -> Cluster:
+    """Build the trial's cluster with its edits applied, and with the target pod, which may be new."""
+    target_key = ObjectKey.of(trial.authored_pod)
+    edits = {key: edit for key, edit in trial.edits.items() if key != target_key}
+    cluster = apply_edits_to_cluster(trial.scheduler.cluster, edits, with_pods_and_nodes=True)
+    if target_key in trial.edits:
+        pod_before = trial.edits[target_key].before
+        assert isinstance(pod_before, Pod)
+        cluster = change_pods(cluster, build_changed_replicas(cluster, pod_before, trial.authored_pod))
+    if target_key in trial.edits or not _is_pod_in_cluster(trial):
+        cluster = add_or_replace_pods(cluster, [trial.authored_pod if trial.created else trial.pod])
+    return cluster
 
 
 def _apply_changes_to_settled_cluster(trial: RemedyTrial, settled: Scheduler) -> RemedyTrial:
@@ -617,6 +623,7 @@ class RoomOnNodes:
         if not len(self._rows):
             return False
         if not preempts_only_lower_priority(framework):
+            # Pods of any priority may be preempted, so assume that the nodes are empty.
             return _may_any_node_accept(framework, info, self._view, self._rows, self._view.allocatable[self._rows])
         free = self._compute_free_amounts(info.priority)
         if not _may_any_node_accept(framework, info, self._view, self._rows, free):

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from kschedctl.api.events import shorten_api_message
-from kschedctl.api.objects import OwnerReference, Pod, PodSpec, PodStatus, Struct
+from kschedctl.api.objects import OwnerReference, Pod, PodSpec, PodStatus, Struct, Volume
 from kschedctl.api.ownership import REVISION, TEMPLATE_HASH, Owner, find_owner
 from kschedctl.api.workloads import (
     NEW_TEMPLATE_HASH,
@@ -237,13 +237,16 @@ def _build_new_spec(spec: PodSpec, owner: Owner, template: Pod, old: Pod) -> Pod
         return replace(spec, affinity=pin_to_node(spec.affinity, get_slot(old)))
     if owner.kind != "StatefulSet":
         return spec
-    volumes = list(spec.volumes)
-    for place, volume in enumerate(volumes):
+
+    def refer_to_old_claim(volume: Volume) -> Volume:
+        """Return the volume with the old pod's claim, if it has a claim that is named after the template pod."""
         source = volume.persistent_volume_claim
-        if source is not None and source.claim_name == f"{volume.name}-{template.metadata.name}":
-            own_claim = replace(source, claim_name=f"{volume.name}-{old.metadata.name}")
-            volumes[place] = replace(volume, persistent_volume_claim=own_claim)
-    return replace(spec, volumes=tuple(volumes))
+        if source is None or source.claim_name != f"{volume.name}-{template.metadata.name}":
+            return volume
+        old_claim = replace(source, claim_name=f"{volume.name}-{old.metadata.name}")
+        return replace(volume, persistent_volume_claim=old_claim)
+
+    return replace(spec, volumes=tuple(map(refer_to_old_claim, spec.volumes)))
 
 
 def _fill_in_priority(pod: Pod, target_pod: Pod) -> Pod:

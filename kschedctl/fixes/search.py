@@ -180,7 +180,7 @@ class RemedySearch:
         for change in self._get_proposed_changes(trial_node, place):
             changes = (*trial_node.trial.changes, change)
             is_minimal = not self._contains_working_set(changes)
-            if not is_minimal or not _may_change_help(change, trial_node, remaining_changes):
+            if not is_minimal or not _can_still_help(change, trial_node, remaining_changes):
                 continue
             if self._has_reached_limit():
                 return
@@ -365,19 +365,22 @@ def _can_be_cleared(trial_node: TrialNode, remaining_changes: int) -> bool:
     return trial_node.trial.raises_priority or count_minimum_changes(trial_node.find_rejections()) <= remaining_changes
 
 
-def _may_change_help(change: Fix, trial_node: TrialNode, remaining_changes: int) -> bool:
-    """Return whether the change can still help at the node with the remaining changes.
+def _can_still_help(change: Fix, trial_node: TrialNode, remaining_changes: int) -> bool:
+    """Return whether the change can still help at the node, as one of `remaining_changes` changes that a set may have.
 
-    Lowering one resource as the last change does not help if another resource is insufficient as well.
+    A lower request for one resource does not help as the last change if another resource is insufficient as well.
     """
-    if change.kind not in REQUEST_KINDS or trial_node.row is None or trial_node.trial.raises_priority:
+    lowers_request = change.kind in REQUEST_KINDS
+    if not lowers_request or remaining_changes > 1:
         return True
+    if trial_node.trial.raises_priority:
+        return True  # preemption may free the other resources
+    if trial_node.row is None:
+        return True  # PreFilter rejects the pod on all nodes, which has nothing to do with resources
+
     # The change was proposed for the first rejection. Further rejections may be about other resources.
     first, *later = trial_node.find_rejections()
-    other_shortages = [
-        rejection for rejection in later if isinstance(rejection.fact, Insufficient) and rejection.fact != first.fact
-    ]
-    return remaining_changes > 1 or not other_shortages
+    return not any(isinstance(rejection.fact, Insufficient) and rejection.fact != first.fact for rejection in later)
 
 
 def _can_reach_named_volumes(trial: RemedyTrial) -> bool:

@@ -178,14 +178,15 @@ def _find_disabled_defaults(checked: _CheckedProfile) -> Iterator[Problem]:
         if not consequence:
             continue
         name = plugin.name
+        missing_plugin = name
         if name in profile.enabled_names:
             decisive_point = next((point for point in DECISIVE_POINTS if point in declared.points), "")
             runs_where_needed = not decisive_point or name in profile.plugins[decisive_point]
             is_replaced = decisive_point == "postFilter" and has_custom_post_filter
             if runs_where_needed or is_replaced:
                 continue
-            name = f"{name} at {decisive_point}"
-        message = f"without {name}, {consequence}"
+            missing_plugin = f"{name} at {decisive_point}"
+        message = f"without {missing_plugin}, {consequence}"
         if checked.has_siblings:
             message = f"profile {profile.scheduler_name}: {message}"
         yield checked.subject.build_problem((*checked.path, "plugins"), message)

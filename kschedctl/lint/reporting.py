@@ -234,21 +234,19 @@ def merge_repeated_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     Errors are not merged, since each has to be corrected. Findings about objects without a name or a file are not
     merged either, nor are further findings in the first finding's file.
     """
-    merged: dict[object, Finding] = {}
-    other_files: dict[object, dict[str, None]] = {}
+    groups: dict[object, list[Finding]] = {}
     for number, finding in enumerate(findings):
-        # Findings that are not merged have their number as key instead of the group.
-        group: object = (finding.rule, finding.object, finding.fingerprint, finding.message)
+        key: object = (finding.rule, finding.object, finding.fingerprint, finding.message)
         has_name = " " in finding.object
-        if not has_name or not finding.file or finding.severity == Severity.ERROR:
-            merged[number] = finding
-        elif group not in merged:
-            merged[group] = finding
-        elif merged[group].file == finding.file:
-            merged[number] = finding
-        else:
-            other_files.setdefault(group, {})[finding.file] = None
-    return tuple(_note_other_files(finding, tuple(other_files.get(key, ()))) for key, finding in merged.items())
+        can_be_merged = has_name and finding.file and finding.severity != Severity.ERROR
+        is_in_first_file = key in groups and groups[key][0].file == finding.file
+        if not can_be_merged or is_in_first_file:
+            key = number  # the finding is a group of its own
+        groups.setdefault(key, []).append(finding)
+    return tuple(
+        _note_other_files(first, tuple(dict.fromkeys(other.file for other in others)))
+        for first, *others in groups.values()
+    )
 
 
 def _note_other_files(finding: Finding, files: tuple[str, ...]) -> Finding:

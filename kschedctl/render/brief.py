@@ -87,23 +87,20 @@ class BriefText(NamedTuple):
 
 def to_brief(document: Document, style: Style) -> str:
     """Render a document in at most 12 lines, with the most important parts first."""
-    return "".join(f"{line}\n" for _, lines in _choose_brief_parts(document, style) for line in lines)
+    return "".join(f"{line}\n" for shown in _choose_brief_parts(document, style) for line in shown.all_lines)
 
 
 def to_markdown_brief(document: Document, style: Style) -> str:
     """Render the brief form of a document as Markdown: the first part in bold, the others as items of a list."""
     page: list[Block] = []
-    for part, lines in _choose_brief_parts(document, replace(style, width=MARKDOWN_WIDTH)):
+    for part, lines, left_out in _choose_brief_parts(document, replace(style, width=MARKDOWN_WIDTH)):
         # The last lines are the commands in `more`, which become blocks of their own
         texts = lines[: len(lines) - len(part.more)]
-        left_out: list[str] = []
-        if (part.is_entry or part.is_warning) and _LEFT_OUT.fullmatch(texts[-1]):  # the number is an item of its own
-            left_out.append(texts.pop())
         text = " ".join(line.strip() for line in texts)
         if text and not page:
             page.append(paragraph(Marked(text, Tone.STRONG)))
         elif text:
-            _append_to_list(page, [text, *left_out])
+            _append_to_list(page, [text, left_out] if left_out else [text])
         page += (Command(command.strip().removeprefix(MORE)) for command in part.more)
     return render_markdown(tuple(page), style)
 
@@ -119,11 +116,25 @@ def _append_to_list(page: list[Block], items: Sequence[Cell]) -> None:
 
 MARKDOWN_WIDTH = 120
 """The number of columns by which the Markdown form chooses and cuts its parts."""
-_LEFT_OUT = re.compile(r"and [\d,]+ more( warnings?)?")
 
 
-def _choose_brief_parts(document: Document, style: Style) -> list[tuple[BriefText, list[str]]]:
-    """Choose the parts of the brief form, and return them with their wrapped lines, from top to bottom.
+class _ShownPart(NamedTuple):
+    """A shown part of the brief form."""
+
+    part: BriefText
+    lines: list[str]
+    """The wrapped lines of the part."""
+    left_out: str
+    """A line below the part that says how many entries or warnings are left out, or ""."""
+
+    @property
+    def all_lines(self) -> list[str]:
+        """The lines of the part, and the line below it."""
+        return [*self.lines, self.left_out] if self.left_out else self.lines
+
+
+def _choose_brief_parts(document: Document, style: Style) -> list[_ShownPart]:
+    """Choose the parts of the brief form, and return them from top to bottom.
 
     The most important parts are chosen first. A part that does not fit is left out entirely, unless it may shrink. A
     shortened list ends with the number of entries left out.
@@ -168,6 +179,8 @@ class _BriefLayout:
         """The number of all warnings, including those that the summary leaves out."""
         self._lines = [_wrap_part(part, width) for part in parts]
         """The lines of each part. Parts that shrink have fewer lines."""
+        self._left_out: dict[int, str] = {}
+        """The line below a shown part, by the part's index, that says how many entries or warnings are left out."""
         self._shown: set[int] = set()
         """The indexes of the parts that are shown."""
 
@@ -221,7 +234,7 @@ class _BriefLayout:
         return replaceable
 
     def add_left_out_count(self, *, warnings: bool) -> None:
-        """Append a line such as "and 3 more" to the last shown entry or, with `warnings`, to the last shown warning.
+        """Add a line such as "and 3 more" below the last shown entry or, with `warnings`, the last shown warning.
 
         No line is added if all or none of the counted entries or warnings are shown. If there is no room for the line,
         another entry or warning is left out first. The line is dropped if there is still no room.
@@ -236,13 +249,13 @@ class _BriefLayout:
         if self._count_lines() < MAX_LINES:
             left_out_count = total - len(shown_of_kind)
             noun = f" {agreeing(left_out_count, 'warning', 'warnings')}" if warnings else ""
-            self._lines[shown_of_kind[-1]].append(f"and {left_out_count:,} more{noun}")
+            self._left_out[shown_of_kind[-1]] = f"and {left_out_count:,} more{noun}"
 
     def _make_room_for_count(self, *, warnings: bool) -> None:
         """Leave out an entry or warning to make room for the line that counts those left out.
 
         The last shown entry is left out or, if warnings are counted and no entry is shown, the last shown warning. The
-        only shown entry or warning of the counted kind stays, because the count is appended to it.
+        only shown entry or warning of the counted kind stays, because the count comes below it.
         """
         shown_entries = self._list_shown_of_kind(warnings=False)
         if warnings and shown_entries:
@@ -252,9 +265,12 @@ class _BriefLayout:
         if len(shown_of_kind) > 1:
             self._shown.remove(shown_of_kind[-1])
 
-    def list_shown_parts(self) -> list[tuple[BriefText, list[str]]]:
-        """Return the shown parts with their lines, from top to bottom."""
-        return [(self._parts[index], self._lines[index]) for index in sorted(self._shown)]
+    def list_shown_parts(self) -> list[_ShownPart]:
+        """Return the shown parts from top to bottom."""
+        return [
+            _ShownPart(self._parts[index], self._lines[index], self._left_out.get(index, ""))
+            for index in sorted(self._shown)
+        ]
 
     def _list_shown_of_kind(self, *, warnings: bool) -> list[int]:
         """Return the indexes of the shown entries or, with `warnings`, of the shown warnings, from top to bottom."""
@@ -265,7 +281,7 @@ class _BriefLayout:
 
     def _count_lines(self) -> int:
         """Return the number of lines of the shown parts."""
-        return sum(len(self._lines[index]) for index in self._shown)
+        return sum(len(shown.all_lines) for shown in self.list_shown_parts())
 
     def _count_free_lines(self) -> int:
         """Return the number of free lines, without those that say how many entries and warnings are left out."""
@@ -453,12 +469,12 @@ def _is_about_pod(summary: Summary) -> bool:
     return summary.summarizes == "Explanation" and summary.verdict != NOT_CREATED
 
 
-def _iter_warning_parts(summary: Summary, unsaid_doubts: tuple[str, ...]) -> Iterator[BriefText]:
+def _iter_warning_parts(summary: Summary, doubts_besides_headline: tuple[str, ...]) -> Iterator[BriefText]:
     """Yield the doubts that the headline does not name, the warnings, and why preemption cannot help.
 
     Only the first WARNINGS_BEFORE_FIX warnings get lines before the first fix does.
     """
-    doubts_line = _describe_unsaid_doubts(summary, unsaid_doubts)
+    doubts_line = _describe_doubts_besides_headline(summary, doubts_besides_headline)
     if doubts_line:
         yield BriefText(doubts_line, lines=2)
     for number, warning in enumerate(_list_warnings_to_show(summary)):
@@ -468,17 +484,17 @@ def _iter_warning_parts(summary: Summary, unsaid_doubts: tuple[str, ...]) -> Ite
         yield BriefText(summary.preemption, lines=2, rank=Rank.DETAIL)
 
 
-def _describe_unsaid_doubts(summary: Summary, unsaid_doubts: tuple[str, ...]) -> str:
+def _describe_doubts_besides_headline(summary: Summary, doubts_besides_headline: tuple[str, ...]) -> str:
     """Describe the doubts that the headline does not name.
 
     An undecided result without known doubts is only called uncertain. Return "" if the headline names all doubts.
     """
-    doubts_text = "; ".join(unsaid_doubts)
-    if summary.undecided and unsaid_doubts and unsaid_doubts == summary.doubts:
+    doubts_text = "; ".join(doubts_besides_headline)
+    if summary.undecided and doubts_besides_headline and doubts_besides_headline == summary.doubts:
         return f"not certain: {doubts_text}"
     if summary.undecided and not summary.doubts:
         return "not certain"
-    return f"caveats: {doubts_text}" if unsaid_doubts else ""
+    return f"caveats: {doubts_text}" if doubts_besides_headline else ""
 
 
 def _list_warnings_to_show(summary: Summary) -> list[str]:

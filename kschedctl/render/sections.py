@@ -74,7 +74,7 @@ def build_caveats(
 ) -> Page:
     """Return lines about everything that an answer leaves out, assumes or does not know."""
     left_out = (*build_left_out_lines(not_replayed, ignored), *build_extender_line(extended))
-    return (*left_out, *build_unread_lines(unknown), *build_search_start_line(start))
+    return (*left_out, *build_unread_kind_lines(unknown), *build_search_start_line(start))
 
 
 def build_left_out_lines(not_replayed: tuple[str, ...], ignored: tuple[str, ...]) -> Page:
@@ -109,7 +109,7 @@ def build_upstream_fault_lines(faults: tuple[str, ...]) -> Page:
     return tuple(paragraph(Marked("kube-scheduler bug:", Tone.WARNING), what) for what in faults)
 
 
-def build_unread_lines(unknown: Sequence[UnknownKind]) -> Page:
+def build_unread_kind_lines(unknown: Sequence[UnknownKind]) -> Page:
     """Build lines about what unread kinds could change in the answer, except for the verdict.
 
     The last line says how to get the kinds read, unless the line about the verdict says it already.
@@ -362,11 +362,15 @@ def _build_replacement_cell(evicted: EvictedPod) -> Cell:
 
 
 def build_headroom_section(resources: Iterable[Headroom], where: str = "on one node", title: str = "Requests") -> Page:
-    """Build the table of requests before and after, with the most that one node has free."""
+    """Build a table of each requested resource: what is allocatable, requested before and after, and free afterwards.
+
+    Resources that no pod requests are left out. The last column has the largest free amount, and `where` says in its
+    title where this amount is free.
+    """
     requested = [resource for resource in resources if resource.requested_before or resource.requested_after]
     columns = [
         Column("resource", keep=True),
-        *number_columns("allocatable", "before", "after", f"most free {where}, after"),
+        *number_columns("allocatable", "before", "after", f"most free afterwards {where}"),
     ]
     return build_table(requested, columns, _build_headroom_row, limit=None, title=title)
 

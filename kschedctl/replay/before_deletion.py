@@ -370,7 +370,7 @@ def _group_waiting_pods_by_rule(
     for position in unplaced:
         key = simulation.view.pods.objects.get_key(position)
         if key not in unplaced_later:
-            rule = _find_rule(simulation, position, rules)
+            rule = _find_waiting_rule(simulation, position, rules)
             pods_by_rule.setdefault(rule, []).append(key)
     return tuple(PodsWaitingForDeletion(rule, tuple(pods)) for rule, pods in pods_by_rule.items())
 
@@ -436,7 +436,7 @@ def _is_rejected_for_volumes(simulation: Simulation, position: Position) -> bool
         return False
 
 
-def _find_rule(simulation: Simulation, position: Position, rules: set[WaitingRule]) -> WaitingRule:
+def _find_waiting_rule(simulation: Simulation, position: Position, rules: set[WaitingRule]) -> WaitingRule:
     """Return the first of these rules whose plugin rejects the pod, or OTHER_PODS if there is none.
 
     Only the first plugin that rejects the pod on a node counts there. If no plugin of these rules counts on any node,
@@ -490,7 +490,7 @@ class _Demands(NamedTuple):
 
 
 def _find_pod_demands(view: Fork, info: PodInfo) -> _Demands:
-    """Return what pods like `info` demand that can matter as long as lost nodes exist: affinity, spreading, claims."""
+    """Return the demands of pods like `info` that lost nodes can affect: affinity, spreading and claims."""
     hard_constraints = [
         constraint
         for constraint in info.spec.topology_spread_constraints

@@ -344,7 +344,7 @@ class FitProver:
             return number != self._obstacle, kinds[number].domain_constraint is None
 
         for number in sorted(kinds, key=get_rank):
-            if not self._does_fit(kinds[number], number, competitors):
+            if not self._does_kind_fit(kinds[number], number, competitors):
                 self._obstacle = number
                 return False
         return True
@@ -366,19 +366,19 @@ class FitProver:
             kinds[number] = kind
         return kinds, _Competitors(self.view, kinds, infos)
 
-    def _does_fit(self, kind: PodKind, number: int, competitors: _Competitors) -> bool:
+    def _does_kind_fit(self, kind: PodKind, number: int, competitors: _Competitors) -> bool:
         """Return whether pods of this kind surely fit beside the competitors, among which they are themselves."""
         try:
-            fits = self._find_nodes(kind)
+            fits = self._find_fitting_nodes(kind)
             domains = [fits] if kind.domain_constraint is None else self._split_by_domain(kind, number, fits)
         except PluginError:
             return False
-        if self._has_room_in_each(kind, number, domains, competitors):
+        if self._has_room_in_each_domain(kind, number, domains, competitors):
             return True
         # Only the pods that are tried before the last pod of this kind can take its room.
-        return self._has_room_in_each(kind, number, domains, competitors.take_until_last(number))
+        return self._has_room_in_each_domain(kind, number, domains, competitors.take_until_last(number))
 
-    def _has_room_in_each(
+    def _has_room_in_each_domain(
         self, kind: PodKind, number: int, domains: Iterable[Bools], competitors: _Competitors
     ) -> bool:
         """Return whether pods of this kind surely find a free node in each of these masks (N,) of nodes."""
@@ -417,7 +417,7 @@ class FitProver:
         total_size = competitors.sum_sizes(whole_mask, columns, scale)
         return total_size <= SAFETY_FACTOR * total_price
 
-    def _find_nodes(self, kind: PodKind) -> Bools:
+    def _find_fitting_nodes(self, kind: PodKind) -> Bools:
         """Return a mask (N,) of the remaining nodes on which a pod of this kind fits until other pods come there.
 
         Spread constraints whose domains have several nodes are left out. If pods have come since the prover was built,
@@ -441,10 +441,10 @@ class FitProver:
     def _find_nodes_in_view(self, kind: PodKind) -> Bools:
         """Return a mask (N,) of the remaining nodes on which pods of the kind fit in the cluster before the loss."""
         assert kind.fits is not None
-        mask = self._masks_in_view.get(id(kind.fits))  # kinds with equal masks share them
-        if mask is None:
-            mask = self._masks_in_view[id(kind.fits)] = kind.fits[self._rows] & self._is_remaining_row
-        return mask
+        key = id(kind.fits)  # kinds with equal masks share one object
+        if key not in self._masks_in_view:
+            self._masks_in_view[key] = kind.fits[self._rows] & self._is_remaining_row
+        return self._masks_in_view[key]
 
     def _find_nodes_with_lasting_affinity(self, plugin: RejectingPlugin, info: PodInfo) -> Bools:
         """Return a mask (N,) of the nodes that required affinity and anti-affinity allow until a pod comes to the node.
@@ -468,20 +468,29 @@ class FitProver:
         return ~rejected
 
     def _split_by_domain(self, kind: PodKind, number: int, fits: Bools) -> list[Bools]:
-        """Return the mask (N,) of the fitting nodes in each domain to which the spread constraint may direct a pod.
+        """Return a mask (N,) of the fitting nodes for each domain to which the spread constraint may direct a pod.
 
-        The constraint may direct a pod to each domain that it counts. If a domain of only lost nodes limits the pods of
-        the kind, only the domains that may take more of these pods are left. `number` is the number of the kind's
-        PodInfo, and `fits` (N,) marks the fitting nodes. If there is no such domain, the result is one empty mask.
-        Raises PluginError if a plugin fails.
+        These are all domains that the constraint counts. If a domain of only lost nodes limits the pods of the kind,
+        these are only the domains that may take more of the pods. If there is no such domain, the result is one empty
+        mask. Raises PluginError if a plugin fails.
+
+        Arguments:
+            kind: the kind of pods, which has a hard spread constraint.
+            number: the number of the kind's PodInfo.
+            fits: the mask (N,) of the fitting nodes.
         """
         spread = self._count_pods_per_domain(kind)
-        is_limited_by_lost_domain = number in self._limited_kinds
-        takes_pods = self._count_places_beside_lost_domains(spread) > 0 if is_limited_by_lost_domain else spread.exists
-        codes = spread.column.codes
-        domains = [fits & (codes == code) for code in np.flatnonzero(takes_pods)]
+        may_take_pods = spread.exists
+        if number in self._limited_kinds:  # a domain of only lost nodes limits the pods of the kind
+            may_take_pods = self._count_places_beside_lost_domains(spread) > 0
+        domain_of_node = spread.column.codes
+        fitting_by_domain = [fits & (domain_of_node == domain) for domain in np.flatnonzero(may_take_pods)]
+        if fitting_by_domain:
+            return fitting_by_domain
+
+        # The caller looks for room in each of the masks. Without any mask, it would conclude that the pod fits.
         no_nodes = np.zeros_like(fits)
-        return domains or [no_nodes]  # room in each of no domains would prove that the pod fits
+        return [no_nodes]
 
     def _find_lost_domains(self, spread: DomainCounts) -> Bools:
         """Return a mask (V,) of the domains that count for the constraint although they have only lost nodes."""
@@ -564,7 +573,7 @@ class FitProver:
             return False
 
         # Without the constraint, there is room for them, so that no other plugin rejects them on all nodes.
-        return self._has_room_in_each(kind, number, [self._find_nodes(kind)], competitors)
+        return self._has_room_in_each_domain(kind, number, [self._find_fitting_nodes(kind)], competitors)
 
     def _count_blocking_pods(self, kind: PodKind, number: int, competitors: _Competitors) -> int:
         """Return how many competitors may make a node reject pods of this kind in spite of its room.

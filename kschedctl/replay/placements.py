@@ -298,23 +298,39 @@ def _find_waiting_queue(simulation: Simulation, outcome: Outcome) -> WaitingQueu
 
 def report_evictions(simulation: Simulation) -> tuple[EvictedPod, ...]:
     """Return reports on all evictions by preemption, in order, each with what happened to the victim afterwards."""
-    # Evictions cause further evictions, because replacements of victims may preempt as well. The first preemptors were
-    # not evicted themselves, and evict in round 1. A pod that was evicted in round n evicts others in round n + 1.
+    evictions = simulation.evictions
+    return tuple(
+        _report_eviction(simulation, eviction, next_row, eviction_round)
+        for eviction, next_row, eviction_round in zip(
+            evictions, _list_rows_of_next_evictions(evictions), _number_eviction_rounds(evictions), strict=True
+        )
+    )
+
+
+def _number_eviction_rounds(evictions: Sequence[Eviction]) -> list[int]:
+    """Return the round of each eviction.
+
+    Replacements of victims may preempt as well. Preemptors that were not evicted themselves evict in round 1. A pod
+    that was evicted in round n evicts others in round n + 1.
+    """
     latest_round_by_victim: dict[Position, int] = {}
     rounds = []
-    for eviction in simulation.evictions:
+    for eviction in evictions:
         preemptor_evicted_in_round = latest_round_by_victim.get(eviction.preemptor, 0)
-        eviction_round = preemptor_evicted_in_round + 1
-        rounds.append(eviction_round)
-        latest_round_by_victim[eviction.victim] = eviction_round
+        rounds.append(preemptor_evicted_in_round + 1)
+        latest_round_by_victim[eviction.victim] = preemptor_evicted_in_round + 1
+    return rounds
 
-    # Going backwards, the node from which each victim is evicted next is known
-    reports: list[EvictedPod] = []
+
+def _list_rows_of_next_evictions(evictions: Sequence[Eviction]) -> list[Row | None]:
+    """Return, for each eviction, the row of the node from which the victim is evicted next, or None if it never is."""
+    # Going backwards, the next eviction of each victim is known
+    next_rows: list[Row | None] = []
     evicted_next_from: dict[Position, Row] = {}
-    for eviction, eviction_round in zip(reversed(simulation.evictions), reversed(rounds), strict=True):
-        reports.append(_report_eviction(simulation, eviction, evicted_next_from.get(eviction.victim), eviction_round))
+    for eviction in reversed(evictions):
+        next_rows.append(evicted_next_from.get(eviction.victim))
         evicted_next_from[eviction.victim] = eviction.row
-    return tuple(reversed(reports))
+    return next_rows[::-1]
 
 
 def _report_eviction(

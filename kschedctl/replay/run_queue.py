@@ -44,6 +44,7 @@ def run_queue(cluster: Cluster, closed_loop: bool = False) -> QueueRun:
     loop.fill_queue()
     gated = _report_gated_pods(loop)
     records = list(loop.replay_closed_loop() if closed_loop else loop.replay_open_loop())
+
     get_key = _build_key_getter(loop)
     waiting_on_permit = {}
     for position, waiting in loop.waiting.pods.items():

@@ -101,11 +101,15 @@ def find_pending_pods_left_out(scheduler: Scheduler) -> PendingLeftOut:
     schedule_victims_until_stable(simulation, simulation.schedule(pending))
     if simulation.interrupted:
         return PendingLeftOut(len(pending), fitting=None)
+
+    # The pods that get a node, at once or only after evictions
     view = simulation.view
     placed = [position for position in pending if view.node[position] >= 0]
     fitting = _select_pods_that_fit_now(scheduler, placed) if simulation.evictions else placed
     fits_now = frozenset(fitting)
     only_by_preemption = [position for position in placed if position not in fits_now]
+
+    # The pods that get no node, but have a nominated node without a cordon
     is_node_open = dict(zip(view.nodes.names, ~view.nodes.unschedulable, strict=True))
     nominated = [
         position

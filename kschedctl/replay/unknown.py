@@ -128,7 +128,10 @@ def add_objects_named_by_pod(unknown: Iterable[UnknownKind], pod: Pod, cluster: 
 
 
 def _list_unread_objects(kind: str, pod: Pod, cluster: Cluster) -> tuple[str, ...]:
-    """Return the objects of the kind that the pod names and the cluster does not have, as in `named_objects`."""
+    """Return, as namespace/name, the objects of the kind that the pod names and the cluster does not have.
+
+    The kind may be PersistentVolumeClaim or ResourceClaim. For any other kind, the result is ().
+    """
     spec, namespace = pod.spec, pod.metadata.namespace
     names_by_kind = {
         "PersistentVolumeClaim": [

@@ -174,7 +174,8 @@ def _iter_bound_volumes(view: Fork, pod: Pod) -> Iterator[tuple[PersistentVolume
 def _describe_volume_domain(affinity: VolumeNodeAffinity | None) -> str:
     """Describe the zones, or the values of another node label, from which a volume can be used, such as `zone a`.
 
-    Return "" if the volume names nodes, or if its node affinity has other forms.
+    The region is disregarded, because the zone implies it. Return "" if the volume names nodes, or if its node affinity
+    has other forms.
     """
     terms = affinity.required.node_selector_terms if affinity and affinity.required else ()
     if len(terms) != 1 or terms[0].match_fields:

@@ -27,7 +27,8 @@ class WaitingRule(StrEnum):
 
     def describe(self, pods: str, *, single: bool) -> str:
         """Return a clause that says why the pods wait, and until when. `single` says whether it is one pod."""
-        return f"{pods} {'waits' if single else 'wait'} until the lost nodes are deleted, since {self.reason}"
+        wait = "waits" if single else "wait"
+        return f"{pods} {wait} until the lost nodes' Node objects are deleted, since {self.reason}"
 
     @property
     def reason(self) -> str:
@@ -80,16 +81,18 @@ class LateReason(StrEnum):
                     if single
                     else "their controllers wait until the pods are gone"
                 )
-                return f"{pods} {gets} no replacement until the lost nodes are deleted, since {controllers}"
+                return (
+                    f"{pods} {gets} no replacement until the lost nodes' Node objects are deleted, since {controllers}"
+                )
             case LateReason.NOT_DELETED:
                 tolerate = "it tolerates" if single else "they tolerate"
                 return (
-                    f"{pods} {gets} no replacement until the lost nodes are deleted, since {tolerate} the taint "
-                    "node.kubernetes.io/unreachable for ever"
+                    f"{pods} {gets} no replacement until the lost nodes' Node objects are deleted, since {tolerate} "
+                    "the taint node.kubernetes.io/unreachable for ever"
                 )
             case LateReason.EVICTIONS_STOPPED:
                 return (
-                    f"{pods} {gets} no replacement until the lost nodes are deleted, since by default "
+                    f"{pods} {gets} no replacement until the lost nodes' Node objects are deleted, since by default "
                     "kube-controller-manager deletes no pods in a zone of up to 50 nodes of which 55% or more, but not "
                     "all, are down"
                 )
@@ -97,8 +100,8 @@ class LateReason(StrEnum):
                 starts = "starts" if single else "start"
                 volumes = "its volume stays" if single else "their volumes stay"
                 return (
-                    f"{pods} {gets} another node, but {starts} only once the lost nodes are deleted, since {volumes} "
-                    "attached there, and only one node at a time may attach such a volume"
+                    f"{pods} {gets} another node, but {starts} only after the lost nodes' Node objects are deleted, "
+                    f"since {volumes} attached there, and only one node at a time may attach such a volume"
                 )
 
 

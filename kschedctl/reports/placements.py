@@ -16,6 +16,9 @@ from kschedctl.reports.summary import ShortPods
 from kschedctl.text.counts import agreeing, counted, first_few, join_first_few
 from kschedctl.text.printable import rewrite_fit_error
 
+ROLLOUT_COMPLETE = "complete"
+"""The progress of a rollout that has replaced all old pods. All other texts about the progress are about stuck ones."""
+
 
 def join_reason_with_cause(message: str, cause: str, pods: int) -> str:
     """Return why that many pods have no node: kube-scheduler's message, reworded if a cause behind it follows."""

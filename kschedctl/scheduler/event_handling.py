@@ -45,7 +45,7 @@ DELETED_NODE_IS_EVENT = ByVersion(
     "the deletion of a node can make the scheduler retry a rejected pod", (("", False), ("1.32", True))
 )
 REPORTED_AS_ANY_UPDATE = ByVersion(
-    "plugins see every resize of an assigned pod (with queueing hints: every update) as the same kind of update",
+    "plugins cannot tell the resizes of an assigned pod (with queueing hints on: all its updates) apart by kind",
     (("", False), ("1.31", True), ("1.32", False)),
 )
 LOST_NOMINATION_IS_DELETION = ByVersion(
@@ -212,6 +212,7 @@ class EventHandlers:
             if addition := self._build_pod_addition_event(ChangedObject(POD, old=None, new=new), new):
                 yield addition
         elif self._is_responsible_for(old):
+            # Versions with pre-checks label all updates of a waiting pod alike.
             name = OWN_UPDATE if UNSCHEDULABLE_POD in self.pre_checked else ""
             for action in self._list_waiting_pod_actions(change):
                 yield Occurrence(self._build_event(UNSCHEDULABLE_POD, action, name), change, itself=True)

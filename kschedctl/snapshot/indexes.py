@@ -33,8 +33,7 @@ class Indexes:
         self._versions: dict[Hashable, list[_Version]] = {}
 
     def get_or_make(self, key: Hashable, sources: tuple[object, ...], make: Callable[[], V]) -> V:
-        """Return the value for `key` that is derived from exactly these source objects. Derive and store the value if
-        needed.
+        """Return the value for `key` that is derived from exactly these source objects, and derive it if needed.
 
         Source objects are compared by identity. Only the MAX_VERSIONS latest values of a key are kept.
         """

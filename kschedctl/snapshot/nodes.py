@@ -310,7 +310,7 @@ class AllNodes(NodeColumns):
         return _encode_distinct(node.status.declared_features for node in self.objects)
 
     def find_image_states(self, names: Collection[str]) -> list[ImageState | None]:
-        """Return the nodes that have each of the images, or None for an image on no node. Results are cached."""
+        """Return the state of each image, or None for an image that no node has. Results are cached."""
         for name in names:
             if name not in self._images:
                 self._images[name] = self._listed_images.find_image_state(name)

@@ -21,6 +21,8 @@ from kschedctl.errors import InputError
 DEFAULT_REQUESTS = {names.CPU: parse_quantity("100m"), names.MEMORY: parse_quantity("200Mi")}
 """Requests that scoring assumes for a container without requests."""
 ALL_HOST_IPS = "0.0.0.0"
+REQUIRED_TERM_KINDS = ("requiredAffinityTerms", "requiredAntiAffinityTerms")
+"""The kinds of required affinity terms, as keys of `PodInfo.affinity_errors_by_kind`."""
 
 
 class HostPort(NamedTuple):
@@ -191,18 +193,23 @@ class PodInfo:
     @cached_property
     def affinity_errors(self) -> list[str]:
         """Upstream's error for each kind of affinity term with an invalid selector, in upstream's order."""
-        groups = {
+        return list(self.affinity_errors_by_kind.values())
+
+    @cached_property
+    def affinity_errors_by_kind(self) -> dict[str, str]:
+        """Kind of affinity term with an invalid selector -> upstream's error, in upstream's order."""
+        terms_by_kind = {
             "requiredAffinityTerms": _list_required_terms(self._pod_affinity),
             "requiredAntiAffinityTerms": _list_required_terms(self._pod_anti_affinity),
             "preferredAffinityTerms": _list_preferred_terms(self._pod_affinity),
             "preferredAntiAffinityTerms": _list_preferred_terms(self._pod_anti_affinity),
         }
-        errors = []
-        for name, terms in groups.items():
+        errors = {}
+        for kind, terms in terms_by_kind.items():
             try:
                 self._parse_terms(terms)
             except SelectorError as error:
-                errors.append(f"{name}: {error}")
+                errors[kind] = f"{kind}: {error}"
         return errors
 
     @property

@@ -212,7 +212,7 @@ class PodInfos:
             return matching
 
         # Compute it, and store whatever takes less memory.
-        matching = self._compute_match(selector, namespaces)
+        matching = self._compute_matching_infos(selector, namespaces)
         numbers = np.flatnonzero(matching).astype(np.int32)
         if len(numbers) < len(matching) // SPARSE:
             self._few_matches[key] = numbers
@@ -220,7 +220,7 @@ class PodInfos:
             self._matches[key] = matching
         return matching
 
-    def _compute_match(self, selector: Selector, namespaces: frozenset[str] | None) -> Bools:
+    def _compute_matching_infos(self, selector: Selector, namespaces: frozenset[str] | None) -> Bools:
         """Compute the mask that `match_infos` returns, evaluating the selector once for each distinct label set."""
         label_sets, set_of_info = self._label_sets
         candidates: Iterable[int] = range(len(label_sets))

@@ -53,11 +53,17 @@ def decode_document(document: JsonObject, struct: type[T], place: Place) -> T:
     except UnicodeEncodeError:
         raise place.error("contains half of a surrogate pair, which is not valid text") from None
     except OverflowError:
-        pass  # a large number, which is found next
+        _validate_integers(document, place)  # raises the error for the integer that is too large
+        raise
+    _validate_integers(document, place)
+    return obj
+
+
+def _validate_integers(document: JsonObject, place: Place) -> None:
+    """Raise InputError if an integer in the document has more than 64 bits."""
     path = _find_large_integer_path(document)
     if path is not None:
         raise place.error("number out of range", path.lstrip("."))
-    return obj
 
 
 def _build_type_error(document: JsonObject, error: msgspec.ValidationError, place: Place) -> InputError:

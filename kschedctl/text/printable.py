@@ -75,8 +75,8 @@ REASON_WORDS = {
         "have another pod on its host port",
     ),
     "node(s) didn't match pod topology spread constraints": (
-        "would violate its spread constraints",
-        "would violate its spread constraints",
+        "is ruled out by spread constraints",
+        "are ruled out by spread constraints",
     ),
     "node(s) didn't match pod affinity rules": (
         "has no pod nearby that its affinity requires",

@@ -45,7 +45,7 @@ def test_remedies_cover_all_workloads_in_the_files(run: Run, write: Write, clust
     outcome = run("remedies", "-f", cluster, "-f", chart)
     assert outcome.code == 1
     assert "1 of 1 pending pod of 2 workloads in the manifests" in " ".join(outcome.out.split())
-    assert "Deployment fresh/web" in outcome.out
+    assert "Add a node like n1 but with 6 CPUs" in outcome.out
     assert "namespace default" not in outcome.out
 
 

@@ -159,7 +159,7 @@ def test_spread_that_waits_for_a_full_zone() -> None:
     spread = f"topologySpreadConstraints: [{{maxSkew: 1, topologyKey: {ZONE}, whenUnsatisfiable: DoNotSchedule, "
     spread += "labelSelector: {matchLabels: {app: web}}}], "
     (found,) = list_messages(make_workload(6, spec=spread), *NODES)
-    assert found.startswith("6 replicas, but only 5 fit now: 1 stays Pending (of 3 usable nodes, 1 lacks CPU, 2 would")
+    assert found.startswith("6 replicas, but only 5 fit now: 1 stays Pending (of 3 usable nodes, 1 lacks CPU, 2 are")
 
 
 def test_maximum_of_an_autoscaler_is_placed() -> None:
@@ -177,7 +177,7 @@ spec: {scaleTargetRef: {apiVersion: apps/v1, kind: StatefulSet, name: web}, minR
     assert list_messages(make_workload(2, spec=spread) + scaler, *NODES) == []
     assert list_messages(make_workload(2, spec=spread) + scaler, *NODES, rule="rq-hpa-burst") == [
         "the autoscaler may create 6 replicas, but only 5 fit now "
-        "(of 3 usable nodes, 1 lacks CPU, 2 would violate its spread constraints)"
+        "(of 3 usable nodes, 1 lacks CPU, 2 are ruled out by spread constraints)"
     ]
 
 
@@ -291,7 +291,7 @@ def test_zone_with_one_host_limits_the_others() -> None:
     manifest = make_workload(4, cpu=1, spec=spec + ZONE_SPREAD)
     busy = [make_pod("other", "n1", 4)]  # can move, so it does not count
     assert list_messages(manifest, *nodes, *busy, rule=rule) == [
-        f"only 3 of 4 replicas find a node, even without movable pods: {ZONE}=b (1 usable node) takes 1, and with "
+        f"only 3 of 4 replicas find a node, even if all movable pods left: {ZONE}=b (1 usable node) takes 1, and with "
         "maxSkew 1 every other domain at most 2, so 1 stays Pending"
     ]
     assert list_messages(make_workload(3, cpu=1, spec=spec + ZONE_SPREAD), *nodes, rule=rule) == []

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from kschedctl.render.page import with_tone
-from kschedctl.render.sections import build_unread_lines
+from kschedctl.render.sections import build_unread_kind_lines
 from kschedctl.reports.unknown import UnknownKind
 
 
 def test_unread_kind_could_change_the_message_and_the_victims() -> None:
     """The pod does not fit anyway, but the plugin might also reject a node on which preemption would make room."""
-    (line,) = build_unread_lines([UnknownKind("PersistentVolumeClaim", "were not among the files", "message")])
+    (line,) = build_unread_kind_lines([UnknownKind("PersistentVolumeClaim", "were not among the files", "message")])
     said = " ".join(with_tone(part).text for part in line.parts)  # type: ignore[union-attr]
     add = ". Add these objects, or specify --assume-complete if there are none"
     why = "the files contain no list of PersistentVolumeClaims"
@@ -17,4 +17,4 @@ def test_unread_kind_could_change_the_message_and_the_victims() -> None:
 
 
 def test_unknowns_that_affect_the_verdict_are_shown_with_it() -> None:
-    assert build_unread_lines([UnknownKind("Pod", "were not among the files", "verdict")]) == ()
+    assert build_unread_kind_lines([UnknownKind("Pod", "were not among the files", "verdict")]) == ()

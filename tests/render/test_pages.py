@@ -48,8 +48,8 @@ def test_reasons_count_nodes_and_nodes_rejected_only_by_them() -> None:
         ]
         legend = " ".join(" ".join(row) for row in rows[3:])
         assert (
-            legend == "Each node is counted once, under the first plugin that rejects it. "
-            "ONLY BY THIS: nodes that nothing else rejects"
+            legend == "Each node is counted under the first plugin that rejects it, once per reason. "
+            "NO OTHER REASON: those of the nodes that nothing else would reject"
         )
 
 

@@ -92,7 +92,8 @@ class Estimator:
     def _place_pods_on_new_nodes(self, pods: Sequence[Pod]) -> bool:
         """Add nodes and place the pods on them, until a pod does not fit even on an empty node.
 
-        Return False if the maximum number of nodes is reached. In this case, later groups may not add nodes either.
+        A node is added when a pod does not fit on the last added node. Return False if the maximum number of nodes is
+        reached, so that later groups may not add nodes either. Otherwise, return True.
         """
         for pod in pods:
             if self.added and self._place_pod_preferring_last_node(pod):

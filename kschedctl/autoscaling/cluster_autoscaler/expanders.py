@@ -139,6 +139,7 @@ class Expanders:
             self.doubts.append(_describe_patterns_needing_re2(priorities))
             return options
 
+        # Report the groups without a match, and keep the options with the highest usable priority
         for group_id, priority in priority_by_group.items():
             if priority is None:
                 self._add_unmatched_group_event(group_id)

@@ -259,7 +259,8 @@ class ScaleDownPlan:
                 return
             name = node.metadata.name
             row = loop.get_node_row(name)
-            removal = self.removals[name] = removals.try_node_removal(row, acceptable, keep=True)
+            removal = removals.try_node_removal(row, acceptable, keep=True)
+            self.removals[name] = removal
             if removal.reason:
                 self.reasons[name] = removal.reason
                 continue

@@ -88,7 +88,7 @@ class ExistingColumns:
         is_selected = np.array([without if value is None else predicate(value) for value in values], np.bool_)
         return np.asarray(is_selected[codes], np.bool_)
 
-    def find_meeting_nodes(self, requirement: LabelRequirement) -> Bools:
+    def find_nodes_meeting_requirement(self, requirement: LabelRequirement) -> Bools:
         """Return an (N,) mask of the nodes whose labels meet the requirement. The result is cached."""
         if requirement not in self._meeting:
             self._meeting[requirement] = self.find_nodes_by_label_value(
@@ -151,7 +151,7 @@ class RunNodes:
         columns = self.columns
         possible = columns.find_tolerated_nodes(data.pod.spec.tolerations).copy()
         for requirement in data.requirements.values():
-            possible &= columns.find_meeting_nodes(requirement)
+            possible &= columns.find_nodes_meeting_requirement(requirement)
         for key, holds in topology.iter_domain_predicates(data.pod, data.strict):
             possible &= columns.find_nodes_by_label_value(key, holds)
         possible[list(self._used)] = True

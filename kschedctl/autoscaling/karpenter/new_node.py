@@ -48,11 +48,13 @@ def predict_new_node(
         cluster, read_instance_types(documents), read_karpenter_options(options), now
     )
 
-    rejection: str | None = OF_DAEMON_SET
-    if not is_daemon_set_pod(pod):
-        rejection = find_pod_rejection(pod, setting.volumes, setting.catalog.well_known)
-    if rejection is not None:
-        return _build_answer_for_rejected_pod(cluster, pod, rejection, type_count)
+    if is_daemon_set_pod(pod):
+        return _build_answer_for_rejected_pod(cluster, pod, OF_DAEMON_SET, message="", type_count=type_count)
+    error = find_pod_rejection(pod, setting.volumes, setting.catalog.well_known)
+    if error is not None:
+        # The error is "" if the pod excludes Karpenter's nodes
+        reason = error.removeprefix(FAILED) or EXCLUDES_KARPENTER
+        return _build_answer_for_rejected_pod(cluster, pod, reason, message=error, type_count=type_count)
 
     # When Karpenter provisions, no node counts as settling
     existing = setting.build_existing_node_columns(setting.pools, lambda node: False)
@@ -73,19 +75,17 @@ def predict_new_node(
     )
 
 
-def _build_answer_for_rejected_pod(cluster: Cluster, pod: Pod, rejection: str, type_count: int | None) -> NewNode:
-    """Build the answer for a pod that Karpenter rejects before scheduling, with the same verdict from every pool.
+def _build_answer_for_rejected_pod(
+    cluster: Cluster, pod: Pod, reason: str, *, message: str, type_count: int | None
+) -> NewNode:
+    """Build the answer for a pod that Karpenter rejects before scheduling, with the reason as every pool's verdict.
 
-    If ``rejection`` begins with FAILED, it is also the message of an event about the pod. Otherwise, there is no such
-    event. If ``rejection`` is "", the reason is that the pod's constraints exclude Karpenter's nodes. ``type_count`` is
-    the number of instance types if they were derived from existing nodes, otherwise None.
+    ``message`` is the message of the event that Karpenter writes about the pod, or "" if it writes none. ``type_count``
+    is the number of instance types if they were derived from existing nodes, otherwise None.
     """
-    is_event_message = rejection.startswith(FAILED)
-    reason = rejection.removeprefix(FAILED) or EXCLUDES_KARPENTER
     verdicts = tuple(
         PoolVerdict(pool.metadata.name, takes=False, answer=reason) for pool in cluster.karpenter_node_pools
     )
-    message = rejection if is_event_message else ""
     last_event = _find_last_karpenter_event(cluster, pod, message)
     return NewNode(NAME, verdicts, seen_types=type_count, message=message, said=last_event)
 

@@ -150,6 +150,7 @@ class AppliedOverlays:
             for offering in offerings:
                 offering_key = str(offering.requirements)
                 existing = change.prices.get(offering_key)
+                # As in upstream, only the weight of the last overlay decides whether a later overlay conflicts
                 change.prices[offering_key] = _PriceChange(existing.change if existing else price, weight)
         if capacity:
             change.capacity = {**capacity, **change.capacity}

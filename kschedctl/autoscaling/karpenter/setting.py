@@ -183,16 +183,14 @@ def explain_unusable_pool(setting: KarpenterSetting, pool: NodePool) -> str:
         return "not used: it is being deleted"
     if pool in setting.pools.node_pools:
         return "not used: no instance type is known"
-    reasons = []
-    for condition in pool.status.conditions:
-        is_unready = condition.type == "Ready" and condition.status != "True"
-        message = condition.message or condition.reason
-        if is_unready and message:
-            reasons.append(message)
-            break
+    unready_messages = (
+        condition.message or condition.reason
+        for condition in pool.status.conditions
+        if condition.type == "Ready" and condition.status != "True"
+    )
+    first_message = next(filter(None, unready_messages), "")
     class_fault = setting.node_classes.describe_class_fault(pool)
-    if class_fault:
-        reasons.append(class_fault)
+    reasons = [reason for reason in (first_message, class_fault) if reason]
     return f"not used: not Ready: {'; '.join(reasons)}" if reasons else "not used: not Ready"
 
 
@@ -403,14 +401,18 @@ class KarpenterSetting:
         """
         pools = pools or self.pools
         removed_nodes = [existing.states[existing.rows[name]] for name in without]
+
+        # Assign the pods to topology groups, except for pods with a missing volume
         volumes = {pod.key: self.volumes.find_node_requirements(pod) for pod in pods}
-        with_volumes = {pod.key: pod for pod in pods if volumes[pod.key] is not None}
-        topology = self._build_run_topology(pools.domains, removed_nodes, with_volumes)
+        assignable_pods = {pod.key: pod for pod in pods if volumes[pod.key] is not None}
+        topology = self._build_run_topology(pools.domains, removed_nodes, excluded=assignable_pods)
         pod_data = []
         for pod in pods:
-            assigned_pod = topology.assign_to_groups(pod) if pod.key in with_volumes else pod
+            assigned_pod = topology.assign_to_groups(pod) if pod.key in assignable_pods else pod
             pod_data.append(self._prepare_pod_for_scheduling(assigned_pod, volumes[pod.key]))
         topology.register_hosts(existing.hosts - {state.hostname for state in removed_nodes})
+
+        # Place the pods on the remaining nodes and on new nodes
         excluded_nodes = existing.rows if new_nodes_only else without
         run = SchedulerRun(
             pools.templates if templates is None else templates,

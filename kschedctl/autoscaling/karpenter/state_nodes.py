@@ -147,7 +147,7 @@ class StateNode:
     def _fill_missing_amounts_from_claim(self, reported: Resources, claimed: Resources) -> Quantities:
         """Return the amounts that the node reports.
 
-        Until the node is initialized, the claim supplies the amounts that the node does not report yet.
+        Until the node is initialized, amounts that are missing or 0 are taken from its claim.
         """
         amounts = parse_quantities(reported)
         if self.initialized:

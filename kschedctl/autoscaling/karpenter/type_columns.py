@@ -143,9 +143,9 @@ class TypeColumns:
         return table
 
     def find_unmet_min_values(self, mask: Bools, requirements: Mapping[str, LabelRequirement]) -> dict[str, int]:
-        """Return how many distinct values the types in ``mask`` have for each label whose minValues they do not meet.
+        """Return, by label, how many distinct values the types in ``mask`` have, if minValues is higher.
 
-        The result is empty if ``mask`` contains no type.
+        Labels whose minValues is met are left out. The result is empty if ``mask`` contains no type.
         """
         if not mask.any():
             return {}

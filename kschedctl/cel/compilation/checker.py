@@ -293,20 +293,21 @@ class Checker:
         argument_types = tuple(self.infer_type(arg) for arg in args)
         if name in ("_&&_", "_||_"):
             return self._check_logical_operator(node, argument_types, overloads)
-        matching: list[Overload] = []
-        results: list[Type] = []
+
+        # Find the overloads that accept the arguments, each with its result.
+        accepting: list[tuple[Overload, Type]] = []
         is_member_call = target is not None
         for overload in overloads:
             if overload.member is not is_member_call:
                 continue
             result = self._find_overload_result(overload, argument_types)
             if result is not None:
-                matching.append(overload)
-                results.append(result)
-        if not results:
+                accepting.append((overload, result))
+        if not accepting:
             return self._add_unmatched_call_error(node, name, argument_types, member=is_member_call)
-        self.calls[node] = Resolution(name, tuple(matching), target)
-        first, *others = results
+
+        self.calls[node] = Resolution(name, tuple(overload for overload, _ in accepting), target)
+        first, *others = [result for _, result in accepting]
         are_all_equal = all(other == first for other in others)
         return first if is_dyn(first) or are_all_equal else DYN
 

@@ -240,6 +240,8 @@ def _validate_format(node: Call, checked: CheckedExpression) -> OffsetErrors:
         return []
     if len(args) != 1 or not isinstance(args[0], ListOf):
         return []
+
+    # Check the format string, then the type of each value, then the number of values.
     values = args[0].elements
     try:
         clauses = [clause for clause in iter_clauses(target.value, len(values)) if isinstance(clause, Clause)]

@@ -178,19 +178,25 @@ class Planner:
         special = _SPECIAL.get(node.function)
         if special is not None and node.target is None:
             return special(self, node)
+
+        # Plan the arguments, of which the receiver comes first.
         resolution = self.checked.calls[node]
         args = [resolution.target, *node.args] if resolution.target else [*node.args]
         steps = [self.plan(arg) for arg in args]
+        self._check_pattern(resolution.function, args)
+
+        # Plan functions that do not always evaluate all arguments.
         if resolution.function in ("or", "orValue"):
             optional, alternative = steps
             keeps_optional = resolution.function == "or"
             return Computation(build_optional_choice(optional.run, alternative.run, keeps_optional=keeps_optional))
-        self._check_pattern(resolution.function, args)
         if resolution.function == "@in":
             item, container = steps
             if container.constant:
                 container_value = container.run([0])  # a constant reads no variables, so the frame has only the cost
                 return build_membership_test(item.run, container_value)
+
+        # Plan any other function.
         step = Computation(self._plan_function(resolution, args, steps))
         if resolution.function in CONVERSIONS and steps[0].constant:
             return precompute_constant(step)

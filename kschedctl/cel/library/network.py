@@ -20,6 +20,7 @@ _LINK_LOCAL_MULTICAST = ipaddress.ip_network("224.0.0.0/24")
 def _parse_address(text: str) -> _Address:
     """Parse an IP address. Raises ValueError if it is invalid, has a zone, or is IPv4-mapped IPv6."""
     try:
+        # Unlike Go, Python accepts digits that are not ASCII. The empty text is invalid in both.
         parsed = ipaddress.ip_address(text if text.isascii() else "")
     except ValueError:
         octets = text.split(".")

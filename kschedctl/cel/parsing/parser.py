@@ -465,8 +465,8 @@ def _unquote_literal(text: str, *, in_bytes: bool) -> str:
 
     In a literal of bytes, each byte becomes one character. Raises ValueError for an invalid escape sequence.
     """
-    raw = text[0] in "rR"
-    if raw:
+    is_raw = text[0] in "rR"
+    if is_raw:
         text = text[1:]
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     is_triple_quoted = len(text) >= 6 and text.startswith(('"""', "'''"))
@@ -474,9 +474,14 @@ def _unquote_literal(text: str, *, in_bytes: bool) -> str:
     text = text[quote_length:-quote_length]
     if in_bytes:
         text = text.encode("utf-8", "surrogatepass").decode("latin-1")
-    if in_bytes and not raw and _CODE_POINT_ESCAPE.search(_ESCAPED_BACKSLASH.sub("", text)):
-        raise ValueError("unable to unescape string")
-    return text if raw else _ESCAPED.sub(_decode_escape, text)
+    if is_raw:
+        return text
+    if in_bytes:
+        # Bytes have no code points. A "u" after an escaped backslash is only a letter.
+        text_without_escaped_backslashes = _ESCAPED_BACKSLASH.sub("", text)
+        if _CODE_POINT_ESCAPE.search(text_without_escaped_backslashes):
+            raise ValueError("unable to unescape string")
+    return _ESCAPED.sub(_decode_escape, text)
 
 
 def _decode_escape(match: re.Match[str]) -> str:

@@ -229,8 +229,8 @@ def _name_sections(names: Sequence[str]) -> str:
 
 
 def _describe_unknown_sections(names: Sequence[str]) -> str:
-    """Return a clause that says that the state of the named sections is unknown."""
-    return f"the state of {_name_sections(names)} is unknown"
+    """Return a clause that says that there is not enough data to judge the named sections."""
+    return f"not enough data to judge {_name_sections(names)}"
 
 
 def _summarize_sound_sections(sections: Sequence[AnySection]) -> str:

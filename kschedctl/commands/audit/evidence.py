@@ -377,7 +377,7 @@ def _format_outcome_count(outcome: EvictionFate, pods: int) -> str:
 
 
 STRANDED_LEGEND = (
-    "stranded: the part of free on nodes where no typical pod fits (typical pods have the most frequent requests in a "
+    "stranded: the free capacity of nodes where no typical pod fits (typical pods have the most frequent requests in a "
     "pool or among the pending pods)"
 )
 """The legend of the table of resources by pool."""
@@ -397,7 +397,12 @@ def build_packing_evidence(report: PackingSection, style: Style) -> Page:
     return (
         *_build_room_table(report.pools, style),
         *_plot_use_by_pool(report.pools),
-        *build_struct_table(report.stranded, style, title="Nodes with stranded capacity"),
+        *build_struct_table(
+            report.stranded,
+            style,
+            title="Nodes with stranded capacity",
+            note="None of the typical pods below fits on these nodes, so everything that is free there is stranded",
+        ),
         *typical_pods,
         *_build_trial_drains_part(report, style),
         *build_struct_table(

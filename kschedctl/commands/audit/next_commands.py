@@ -112,7 +112,7 @@ def _find_object_arguments(finding: Finding, section: Section) -> tuple[str, ...
         case DrainsSection():
             names = [name] if kind == "Node" else _list_blocked_nodes(section, budget=name)
         case PlacedSection():
-            names = [name] if kind == "Node" else _list_nodes_of_misplaced_pods(section, finding)
+            names = [name] if kind == "Node" else _list_example_nodes_of_misplaced_pods(section, finding)
         case _:
             names = [name] if kind == "Pod" else []
     return tuple(names[:1])
@@ -134,10 +134,11 @@ def _list_blocked_nodes(section: DrainsSection, budget: str) -> list[str]:
     return [drains.nodes[0] for drains in section.blocked if drains.budgets[0] == budget]
 
 
-def _list_nodes_of_misplaced_pods(section: PlacedSection, finding: Finding) -> list[str]:
+def _list_example_nodes_of_misplaced_pods(section: PlacedSection, finding: Finding) -> list[str]:
     """Return the first node of each entry about the workload's pods that are misplaced for the finding's reason."""
+    reason = finding.path  # findings about misplaced pods have their reason as the path
     return [
         misplaced.example_nodes[0]
         for misplaced in section.misplaced
-        if misplaced.workload == finding.object and misplaced.reason == finding.path
+        if misplaced.workload == finding.object and misplaced.reason == reason
     ]

@@ -159,7 +159,7 @@ class MetricsOptions:
             "--metrics",
             metavar="FILE",
             help="kube-scheduler's metrics: the URL of its /metrics endpoint, a saved file or - (stdin). "
-            "Repeat with a newer scrape, older first, to cover only the time between them.",
+            "Pass it twice, the older scrape first, to cover only the time between the two.",
         ),
     ] = field(default_factory=list)
     prometheus: Annotated[

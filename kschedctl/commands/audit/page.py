@@ -249,7 +249,10 @@ def _build_finding_row(finding: Finding, findings_above: Sequence[Finding], styl
 def _build_next_commands(findings: Sequence[Finding], style: Style) -> Page:
     """Build the commands to run next for findings, without duplicates. Only wide output has all of them."""
     commands = dict.fromkeys(command for finding in findings for command in style.commands.get(finding.fingerprint, ()))
-    return tuple(map(Command, islice(commands, None if style.wide else COMMANDS_SHOWN)))
+    if not commands:
+        return ()
+    shown_commands = islice(commands, None if style.wide else COMMANDS_SHOWN)
+    return (paragraph(Marked("To look into these findings:", Tone.FAINT)), *map(Command, shown_commands))
 
 
 # -- what was found ---------------------------------------------------------------------------------------------------

@@ -178,7 +178,7 @@ NOT_ADMITTED = AuditRule(
     WARNING,
     "A queue or a gang scheduler has not let a workload start",
     "Its pods do not exist or are held back, so kube-scheduler does not try them and a new node does not help.",
-    "Run explain on the workload to see what it waits for and who holds that",
+    "Run explain on the workload to see what it waits for, and which workloads hold that",
 )
 SUSPENDED = AuditRule(
     "audit-pending-suspended",

@@ -40,7 +40,7 @@ from kschedctl.render.page import (
     section,
     with_tone,
 )
-from kschedctl.render.sections import build_extender_line, build_left_out_lines, build_unread_lines
+from kschedctl.render.sections import build_extender_line, build_left_out_lines, build_unread_kind_lines
 from kschedctl.render.tables import build_table, keep_row, number_columns
 from kschedctl.render.terminal import render_text
 from kschedctl.reports.columns import Column
@@ -229,7 +229,7 @@ def _iter_node_rows(nodes: Iterable[NodeReport], with_plugins: bool) -> Iterator
 
 
 def describe_node(report: Explanation, name: str, width: int, lines: int) -> str:
-    """Describe where the node is, and why it is rejected or that the pod fits.
+    """Describe where the node is, and whether the pod fits on it, with the reason if it does not.
 
     The text is wrapped to `width` and cut to at most `lines` lines. Return "" if the report does not have the node.
     """
@@ -288,7 +288,7 @@ def _describe_search_limits(remedies: Remedies) -> list[str]:
     blocks = (
         *build_left_out_lines(remedies.not_replayed, remedies.ignored),
         *build_extender_line(remedies.extended),
-        *build_unread_lines(remedies.unknown),
+        *build_unread_kind_lines(remedies.unknown),
     )
     paragraphs = [block for block in blocks if isinstance(block, Paragraph)]
     limits = [" ".join(with_tone(part).text for part in block.parts) for block in paragraphs]

@@ -257,7 +257,6 @@ def prepare_shapes(
     # Their pods and other objects, and how many pods the API server admits
     validate_new_manifests(classified_manifests, cluster, admission=False, validated=written)
     cluster = create_new_claims_and_groups(cluster).cluster
-    queued_workloads = workloads if has_queues(cluster) else []
     creation, has_own_claims = _create_pods_to_try(cluster, workloads, max_pods)
     documents = {**written, **classified_manifests.documents}
     trials = zip(workloads, creation.pods.values(), strict=True)
@@ -270,6 +269,7 @@ def prepare_shapes(
         name: [_prepare_additional_pod(pod, cluster) for pod in pods_of_shape]
         for name, pods_of_shape in creation.pods.items()
     }
+    queued_workloads = workloads if has_queues(cluster) else []
     if queued_workloads:
         from kschedctl.commands.capacity.quota_room import add_flavors_of_queue  # noqa: PLC0415 - few clusters
 
@@ -277,14 +277,12 @@ def prepare_shapes(
             pods_by_shape[name] = add_flavors_of_queue(cluster, workload, pods)
     all_pods = [pod for pods_of_shape in pods_by_shape.values() for pod in pods_of_shape]
     cluster = add_or_replace_pods(creation.apply_to(cluster), all_pods)
-    keys = [[pod.key for pod in pods_of_shape] for pods_of_shape in pods_by_shape.values()]
-    repeated = [not claims for claims in has_own_claims]
     return PodShapes(
         cluster,
         sampling,
         shapes=list(pods_by_shape),
-        pods=keys,
-        repeated=repeated,
+        pods=[[pod.key for pod in pods_of_shape] for pods_of_shape in pods_by_shape.values()],
+        repeated=[not claims for claims in has_own_claims],
         limit=max_pods,
         admitted=admitted,
         replayed_by_namespace=Admissions(cluster, documents).check_full_replay_by_namespace(workloads),
@@ -321,20 +319,27 @@ def _create_pods_to_try(cluster: Cluster, workloads: Sequence[Struct], max_pods:
 
     If `max_pods` is None, CLAIMING_PODS pods with claims are created.
     """
-    creation = create_workload_objects(
-        cluster, [with_replicas(workload, 1) for workload in workloads], include_denied=True
-    )
+    # Create one pod of each workload, which shows whether pods of the workload need claims of their own.
+    single_pod_workloads = [with_replicas(workload, 1) for workload in workloads]
+    creation = create_workload_objects(cluster, single_pod_workloads, include_denied=True)
     has_own_claims = [
         bool(pods) and _has_own_claims(workload, pods[0])
         for workload, pods in zip(workloads, creation.pods.values(), strict=True)
     ]
+
+    # Pods with claims of their own cannot be clones, so create all of them.
     for workload, name, needs_claims in zip(workloads, tuple(creation.pods), has_own_claims, strict=True):
         if needs_claims:
             with_claims = _create_pods_with_claims(cluster, workload, max_pods or CLAIMING_PODS)
-            creation.pods[name] = with_claims.pods[name]
-            for kind, objects in with_claims.objects.items():
-                creation.objects.setdefault(kind, []).extend(objects)
+            _replace_pods_of_workload(creation, name, with_claims)
     return _CreatedPods(creation, has_own_claims)
+
+
+def _replace_pods_of_workload(creation: Creation, name: str, recreated: Creation) -> None:
+    """Replace the pods of the workload called `name` by those in `recreated`, and add the other objects in it."""
+    creation.pods[name] = recreated.pods[name]
+    for kind, objects in recreated.objects.items():
+        creation.objects.setdefault(kind, []).extend(objects)
 
 
 def _create_pods_with_claims(cluster: Cluster, workload: Struct, number: int) -> Creation:
@@ -395,6 +400,7 @@ def run_trial(shared: PodShapes, trial: Trial, advance: Callable[[int], None] = 
     # Report how many fit, and why the last one does not
     rows = np.array(placed.rows, np.int32)
     is_unschedulable = last_outcome.verdict == UNSCHEDULABLE
+    admitted_count = shared.admitted[trial.shape].number  # None for no limit
     failed_cycle = simulation.run_cycle(last_outcome.position) if is_unschedulable else None
     curve = () if shared.sampling else tuple(_iter_curve_points(placed.feasible_counts, ended=is_unschedulable))
     shape_capacity = ShapeCapacity(
@@ -408,7 +414,7 @@ def run_trial(shared: PodShapes, trial: Trial, advance: Callable[[int], None] = 
         headroom=_compute_eligible_headroom(view, before, failed_cycle),
         unknown=find_simulation_unknowns(simulation),
         curve=curve,
-        created=shared.admitted[trial.shape].number,
+        created=admitted_count,
         refused=tuple(shared.admitted[trial.shape].messages),
         ahead=ahead,
         exceeded_storage=describe_exceeded_storage(view, placed.positions),
@@ -417,8 +423,9 @@ def run_trial(shared: PodShapes, trial: Trial, advance: Callable[[int], None] = 
     )
     if failed_cycle is None:
         return shape_capacity
-    admitted = shared.admitted[trial.shape].number
-    is_next_admitted = admitted is None or admitted > len(rows)  # a pod that is not created evicts no other pods
+    is_next_admitted = admitted_count is None or admitted_count > len(
+        rows
+    )  # a pod that is not created evicts no other pods
     return replace(
         shape_capacity,
         message=simulation.build_message(last_outcome.position),
@@ -449,12 +456,13 @@ def _place_until_one_does_not_fit(
     placed = _PlacedPods([], [], [])
     last_outcome = Outcome(first, SCHEDULED)
     try:
-        for last_outcome in simulation.attempt_copies(positions):
-            if not last_outcome.is_placed:
+        for outcome in simulation.attempt_copies(positions):
+            last_outcome = outcome
+            if not outcome.is_placed:
                 break
-            placed.rows.append(last_outcome.row)
-            placed.positions.append(last_outcome.position)
-            placed.feasible_counts.append(last_outcome.feasible)
+            placed.rows.append(outcome.row)
+            placed.positions.append(outcome.position)
+            placed.feasible_counts.append(outcome.feasible)
             advance(1)
     except KeyboardInterrupt:
         last_outcome = Outcome(first, INTERRUPTED)

@@ -71,5 +71,6 @@ def capacity(
     for application in applications.values():
         if application.without_pods:
             raise UsageError(f"no workload to try: {describe_objects_without_pods(application.without_pods)}")
-    with extending.open_caller() as options["call_extender"]:
+    with extending.open_caller() as call_extender:
+        options["call_extender"] = call_extender
         return answer_about_subjects(run, view, applications, answer_source, fits_enough)

@@ -158,12 +158,9 @@ def _read_live_configuration(live: LiveScheduler, scheduler: SchedulerOptions) -
     report = effective_configuration(
         cluster.configuration, kube_version=cluster.kube_version, feature_gates=cluster.feature_gates
     )
-    provenance = cluster.provenance
-    origin = (
-        provenance.configured_by
-        if provenance and provenance.configured_by
-        else "kube-scheduler's defaults, because no other configuration was found"
-    )
+    origin = cluster.provenance.configured_by if cluster.provenance else ""
+    if not origin:
+        origin = "kube-scheduler's defaults, because no other configuration was found"
     return replace(report, configured_by=origin)
 
 

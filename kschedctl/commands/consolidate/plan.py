@@ -390,15 +390,18 @@ class ConsolidationRun:
             self.remaining = self.ready_workers
         view = self.candidates.view
         order = self.order
-        excluded = self._find_excluded_nodes_by_reason()
         rows = [view.nodes.index[node.node] for node in self.removable]
         unknown = merge_unknown_kinds([self.candidates.unknown, self.drains.unknown, *self.unknown])
-        cordoned_empty, cordoned_needed = self._split_cordoned_empty_nodes(excluded.get(CORDONED, ()), rows)
+
         # Cordoned nodes that are reported as removable or needed were judged, although none was a candidate
+        excluded = self._find_excluded_nodes_by_reason()
+        cordoned = excluded.pop(CORDONED, [])
+        cordoned_empty, cordoned_needed = self._split_cordoned_empty_nodes(cordoned, rows)
         judged = {node.node for node in cordoned_needed}.union(() if has_unread_pods else cordoned_empty)
-        cordoned = [row for row in excluded.pop(CORDONED, ()) if view.nodes.names[row] not in judged]
-        if cordoned:
-            excluded = {CORDONED: cordoned, **excluded}
+        unjudged_cordoned = [row for row in cordoned if view.nodes.names[row] not in judged]
+        if unjudged_cordoned:
+            excluded = {CORDONED: unjudged_cordoned, **excluded}
+
         known_prices = [prices[node.node] for node in self.removable if node.node in prices]
         return NodeConsolidation(
             removable=tuple(_add_price_and_verdict(node, prices, verdicts) for node in self.removable),

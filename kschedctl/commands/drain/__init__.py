@@ -27,7 +27,7 @@ from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import find_owner
 from kschedctl.cluster import Cluster
 from kschedctl.commands.drain.report import DisplacedWorkload, Drain, QuotaOutcome
-from kschedctl.commands.whatif.one_more_node import find_sufficient_nodes
+from kschedctl.commands.whatif.one_more_node import build_scenario_with_enough_nodes
 from kschedctl.replay.controllers.admissions import Admissions
 from kschedctl.replay.controllers.budget_fixes import choose_budget_fix, find_pods_without_node
 from kschedctl.replay.controllers.eviction import Evictions
@@ -110,7 +110,7 @@ def drain(
     step: JsonObject = {"drain": {"nodes": node_names}}
     return replace(
         report,
-        remedy=find_sufficient_nodes(
+        remedy=build_scenario_with_enough_nodes(
             cluster,
             step,
             node_names,

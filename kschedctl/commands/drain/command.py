@@ -63,7 +63,8 @@ def drain(
         """Answer for one cluster."""
         return library.drain(loaded.cluster, names, selector=selector, workers=workers, progress=progress, **options)
 
-    with extending.open_caller() as options["call_extender"]:
+    with extending.open_caller() as call_extender:
+        options["call_extender"] = call_extender
         replay_options = [*run.to_cli_options(), *extending.to_cli_options()]
 
         def suggest_commands(loaded: LoadedSource, report: Drain) -> tuple[str, ...]:

@@ -455,7 +455,7 @@ class Drain(Report, frozen=True):
         return tuple(cost.text for cost in list_eviction_costs(self))
 
     def _describe_drain_order(self) -> tuple[str, ...]:
-        """Return a sentence on which nodes to drain first and which later, or () if the order does not matter."""
+        """Return one sentence, as a tuple, on the nodes to drain first and later, or () if the order is irrelevant."""
         later_nodes = list(dict.fromkeys(pod.node for pod in self.delayed))
         first_nodes = [node for node in self.nodes if node not in later_nodes]
         if not later_nodes or not first_nodes:
@@ -572,8 +572,8 @@ class Drain(Report, frozen=True):
         else:
             verdict = "Blocked"
         outcomes = self._describe_down_nodes_and_outcomes()  # without doubts, for which the summary has its own field
-        details = self._describe_blocker() or outcomes
-        details = f"{self._separator} {details}" if details else ""
+        explanation = self._describe_blocker() or outcomes
+        details = f"{self._separator} {explanation}" if explanation else ""
         return replace(
             summary,
             subject=", ".join(self.nodes),

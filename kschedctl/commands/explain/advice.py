@@ -293,7 +293,10 @@ def _advise_on_cause(cause: Cause) -> Advice | None:
         if spread_advice is not None:
             return spread_advice
     if isinstance(cause.fact_data, DevicesUnfit) and cause.fact_data.lacks_only_free_devices:
-        text = f"All matching devices on {cause.nearest} are allocated: free one, or add a node with such devices"
+        text = (
+            f"All matching devices on {cause.nearest} are allocated: see which claims hold them, then free one, or add "
+            "a node with such devices"
+        )
         return Advice("FreeDevices", text, cause.nearest)
     if isinstance(cause.fact_data, PodInTheWay) and cause.fact_data.key:
         return _advise_on_anti_affinity(cause.fact_data)

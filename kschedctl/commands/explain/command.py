@@ -149,7 +149,7 @@ def explain(
             pods=pods or (),
             supposed=supposed,
             autoscalers=Autoscalers(source, karpenter, node_groups),
-            # A watched summary is built again at each change, without what takes long
+            # A watched summary is rebuilt at each change, so that searching for fixes would take too long
             remedies=not (no_remedies or (watch and not pods)),
             call_extender=call_extender,
             sampled=sampled.sampling_start,
@@ -228,10 +228,11 @@ class _Question(msgspec.Struct, frozen=True):
         if targets := subjects.find_targets_in_files(inquiry, self.scope):
             return self._add_new_resources(self._explain_targets(targets, inquiry), inquiry)
         has_scope = self.scope.namespace or self.scope.all_namespaces or self.scope.selector
-        if inquiry.has_outer_cluster or not has_scope:
-            is_in_cluster = not inquiry.has_outer_cluster
+        files_are_whole_cluster = not inquiry.has_outer_cluster
+        asks_about_pending_pods = files_are_whole_cluster and has_scope
+        if not asks_about_pending_pods:
             new_resources = report_new_resources(
-                inquiry.cluster, now, queued_only=is_in_cluster, remedies=self.remedies
+                inquiry.cluster, now, queued_only=files_are_whole_cluster, remedies=self.remedies
             )
             if new_resources:
                 return new_resources

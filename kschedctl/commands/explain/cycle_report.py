@@ -398,7 +398,7 @@ def _run_permit_on_best_nodes(cycle: Cycle) -> dict[str, FirstFailReport]:
         return {}
     reports = {}
     for row in cycle.scores.best.tolist():
-        if row == NO_ROW:
+        if row == NO_ROW:  # an extender returned a node that the cluster does not have
             continue
         outcome = run_permit(cycle.framework, cycle.info, cycle.view, row)
         if outcome.status.code is not Code.SUCCESS:
@@ -426,8 +426,8 @@ def _find_permit_verdict(cycle: Cycle, reports: Mapping[str, FirstFailReport]) -
     best_nodes = [cycle.passed.names[i] for i in cycle.scores.top.tolist()]
     reports_of_best_nodes = [reports[name] for name in best_nodes if name in reports]
     failures = [report for report in reports_of_best_nodes if report.code != Code.WAIT]
-    gets_a_node = len(failures) < len(best_nodes)
-    if gets_a_node or not best_nodes:
+    fails_on_all_best_nodes = bool(best_nodes) and len(failures) == len(best_nodes)
+    if not fails_on_all_best_nodes:
         return "Schedulable", None
     first_failure = failures[0]
     if first_failure.code not in REJECTED_AT_PERMIT:

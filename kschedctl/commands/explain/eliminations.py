@@ -143,13 +143,21 @@ def _report_refusal(obstacle: Obstacle, row: int) -> Refusal:
 
 
 def group_rejected_nodes(nodes: Iterable[NodeReport]) -> tuple[NodeGroup, ...]:
-    """Group rejected nodes that have the same reasons. Groups are ordered by their closest node."""
+    """Group rejected nodes that have the same reasons. Groups are ordered by their closest node.
+
+    Nodes that have none of a requested resource are not grouped with nodes that have too little of the resource.
+    """
     groups: dict[object, list[NodeReport]] = {}
     for node in nodes:
         if node.refusals:
-            reasons = tuple((refusal.plugin, refusal.reason) for refusal in node.refusals)
+            reasons = tuple((refusal.plugin, refusal.reason, _has_none(refusal)) for refusal in node.refusals)
             groups.setdefault(reasons, []).append(node)
     return tuple(map(_build_node_group, groups.values()))
+
+
+def _has_none(refusal: Refusal) -> bool:
+    """Return whether the refusal says that the node offers none of a requested resource."""
+    return isinstance(refusal.fact_data, Insufficient) and not refusal.fact_data.offered
 
 
 def _build_node_group(members: Sequence[NodeReport]) -> NodeGroup:
@@ -217,7 +225,7 @@ def _build_pre_filter_causes(obstacles: Iterable[Obstacle], cycle: Cycle) -> tup
             continue
         rows = np.flatnonzero(obstacle.mask)
         fact = _mark_requirements_for_absent_nodes(find_fact([obstacle], int(rows[0])), cycle)
-        cause = Cause(
+        cause_without_description = Cause(
             obstacle.plugin,
             obstacle.reason,
             nodes=len(rows),
@@ -225,7 +233,8 @@ def _build_pre_filter_causes(obstacles: Iterable[Obstacle], cycle: Cycle) -> tup
             fact=describe_fact(fact),
             fact_data=fact,
         )
-        causes.append(replace(cause, plain=_describe_rejection_cause(cause, rows, [obstacle], cycle, no_full_nodes)))
+        description = _describe_rejection_cause(cause_without_description, rows, [obstacle], cycle, no_full_nodes)
+        causes.append(replace(cause_without_description, plain=description))
     return tuple(causes)
 
 

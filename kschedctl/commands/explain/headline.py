@@ -101,6 +101,7 @@ def describe_details_besides_cause(report: Explanation) -> str:
         return ""
     if preemption is not None and preemption.terminating:
         return "" if preemption.rivals else f": {_describe_awaited_victims(preemption)}"
+    # The headline begins with a fact or a conflict rather than with the bare reason, which is the cause for grouping
     if not report.causes or report.causes[0].fact or any(cause.conflict for cause in report.causes):
         return ""
     first, *further_causes = report.causes

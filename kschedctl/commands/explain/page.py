@@ -64,7 +64,8 @@ from kschedctl.text.counts import capitalize, join_words
 
 WOULD_REJECT = "would also be rejected by"
 ONLY_REASON_LEGEND = (
-    "Each node is counted once, under the first plugin that rejects it. ONLY BY THIS: nodes that nothing else rejects"
+    "Each node is counted under the first plugin that rejects it, once per reason. NO OTHER REASON: those of the nodes "
+    "that nothing else would reject"
 )
 """The legend of the table of reasons for rejection."""
 """The heading or introduction of plugins other than the first one that rejects a node."""
@@ -90,14 +91,15 @@ UNRESOLVABLE = "UnschedulableAndUnresolvable"
 def build_explanation_page(report: Explanation, style: Style) -> Page:
     """Build the page of one explanation. Empty sections are left out.
 
-    The line with the command for more fixes follows the best fix. If the best fix already has a command, the line
-    follows the section of fixes instead. There is no such line if the page shows patches.
+    The line with the command for more fixes follows the best fix. If there is no best fix, or if it already has a
+    command, the line follows the section of fixes instead. There is no such line if the page shows patches.
     """
     advice = [suggestion for suggestion in report.advice if not _is_advice_shown_elsewhere(suggestion, report)]
     best_fix = build_best_fix(report.remedies, style)
     more_fixes: Page = ()
     if not style.patches:
-        if not best_fix or any(isinstance(block, Command) for block in best_fix):
+        best_fix_has_command = any(isinstance(block, Command) for block in best_fix)
+        if not best_fix or best_fix_has_command:
             more_fixes = _build_more_fixes_line("More fixes:", report, style)
         else:
             best_fix = (*best_fix, *_build_more_fixes_line("This fix in detail, and more fixes:", report, style))
@@ -262,7 +264,7 @@ def build_eliminations_table(
 ) -> Page:
     """Build the table of reasons for rejection, with the closest node of each unless `nearest` is False."""
     is_stacked = style.narrow and nearest
-    columns = [*number_columns("nodes", "only by this")]
+    columns = [*number_columns("nodes", "no other reason")]
     if is_stacked:
         columns.append(Column("reason"))
     else:
@@ -302,9 +304,8 @@ def _build_rejected_nodes_table(report: Explanation, style: Style) -> Page:
 
     If no rejected node was evaluated, only the plugins that would reject the nodes are listed.
     """
-    is_any_evaluated = any(
-        group.refusals[0].plugin for group in report.groups
-    )  # other nodes have refusals without plugin
+    # The refusals of nodes that were not evaluated name no plugin
+    is_any_evaluated = any(group.refusals[0].plugin for group in report.groups)
     if is_any_evaluated:
         title = "Rejected nodes, closest to fitting first"
     elif any(node.feasible for node in report.nodes):
@@ -384,7 +385,7 @@ def _describe_group_refusals(group: NodeGroup, style: Style) -> _RefusalTexts:
         return texts._replace(facts=())
     if group.nodes > 1:
         first_node = group.such_as[0]
-        return texts._replace(facts=tuple(f"{first_node}: {fact}" for fact in texts.facts))
+        return texts._replace(facts=(f"{first_node}: {'; '.join(texts.facts)}",) if texts.facts else ())
     return texts
 
 

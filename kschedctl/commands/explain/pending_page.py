@@ -28,7 +28,7 @@ from kschedctl.render.sections import (
     build_caveats,
     build_extender_line,
     build_next_section,
-    build_unread_lines,
+    build_unread_kind_lines,
     build_upstream_fault_lines,
     mark_verdict,
 )
@@ -92,7 +92,7 @@ def _build_nothing_pending_page(report: PendingPods, style: Style) -> Page:
     return (
         paragraph(Marked(nothing, tone), scope_text),
         *build_not_created_section(report.not_created, style),
-        *build_unread_lines(report.unknown),
+        *build_unread_kind_lines(report.unknown),
         *(build_held_back_section(report.waiting_elsewhere, style) if report.waiting_elsewhere else ()),
         *(build_next_section(style, "Next (explain the pending pods of all namespaces)") if report.elsewhere else ()),
     )

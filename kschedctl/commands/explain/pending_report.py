@@ -121,9 +121,11 @@ class PendingPods(Report, frozen=True):
         return self.aged_until_now and any(group.age for group in self.groups)
 
     def build_headline_parts(self) -> tuple[str, ...]:
-        """Return the headline, in one or two parts: the numbers of pending pods and causes, or else what waits.
+        """Return the headline, in one or two parts: the numbers of pending pods and causes, or what waits instead.
 
-        If the user named objects, the headline is about these objects. If nothing waits, the headline says so.
+        Pods that could not be created, objects that wait elsewhere, and nodes that are not ready follow the numbers. If
+        no pod is pending, the headline is about the waiting objects, or else about the pods that could not be created.
+        If there are none either, it says that nothing is pending. If the user named objects, it is only about these.
         """
         if self.asked_about:
             return self._build_named_objects_headline()

@@ -244,7 +244,7 @@ def get_group_verdict(result: GroupResult | None) -> str:
 
 
 def _iter_member_reports(view: Fork, members: GroupMembers, result: GroupResult | None) -> Iterator[MemberReport]:
-    """Yield a report on each tried and each gated pod."""
+    """Yield a report on each tried and each gated pod. Without a result, yield only the reports on gated pods."""
     pods = view.pods.objects
     if result:
         yield from iter_tried_member_reports(
@@ -287,7 +287,8 @@ def _iter_placement_reports(view: Fork, result: GroupResult) -> Iterator[Placeme
     total_scores = (sum(scores_of_domain) for scores_of_domain in zip(*scores_by_plugin, strict=True))
     for tried in result.tried:
         fits = tried.placed or tried.waiting_on_preemption
-        score = next(total_scores, None) if fits else None  # None if no plugin scored the domains
+        # Every fitting domain takes the next score, even if it is not reported. Without scoring plugins, there is none
+        score = next(total_scores, None) if fits else None
         placement = tried.placement
         if placement is None or not placement.name:
             continue

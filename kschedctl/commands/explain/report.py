@@ -406,7 +406,7 @@ class PreemptionReport(Document, frozen=True):
 
     @property
     def budget_violations(self) -> tuple[str, ...]:
-        """A sentence on the PodDisruptionBudgets that the scheduler would violate, or ()."""
+        """A tuple of one sentence on the PDBs that the scheduler would violate, or () if there are none."""
         if not self.chosen_by_scheduler:
             return ()
         details = self.candidates[self.chosen_by_scheduler].details
@@ -415,7 +415,10 @@ class PreemptionReport(Document, frozen=True):
 
     @property
     def failures_on_tied_nodes(self) -> tuple[str, ...]:
-        """A sentence on the Jobs that fail if the scheduler picks another of the equally good nodes, or ()."""
+        """A tuple of one sentence on the Jobs that fail if the scheduler picks another of the equally good nodes.
+
+        The tuple is empty if the scheduler would not choose these victims, or if no Job fails in that case.
+        """
         if not self.chosen_by_scheduler or not self.failed_jobs_on_tied_nodes:
             return ()
         nodes = tuple(self.failed_jobs_on_tied_nodes)

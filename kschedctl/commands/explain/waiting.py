@@ -460,7 +460,12 @@ def _build_waiting_pod(
 
 
 def _get_other_scheduler_cause(name: str, report: Explanation, replayed_cluster: ReplayedCluster) -> WaitCause:
-    """Return why a pod of another scheduler waits: no such scheduler runs, or the scheduler has not placed it yet."""
+    """Return why a pod waits whose schedulerName, `name`, no profile has.
+
+    The cause is "unserved" if no scheduler with this name is known to run. It is "gang" if the pod's group, which that
+    scheduler handles, misses pods or is deadlocked. Otherwise it is "elsewhere": the scheduler has not placed the pod
+    yet.
+    """
     if name not in replayed_cluster.compute_once(find_other_schedulers):
         return WaitCause("unserved", f'no scheduler profile is named "{name}"')
     if report.pod_group and report.pod_group.decided_by:

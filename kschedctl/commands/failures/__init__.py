@@ -27,7 +27,7 @@ from kschedctl.api.ownership import find_owner
 from kschedctl.cluster import Cluster
 from kschedctl.commands.failures.certain_outcomes import schedule_until_certain
 from kschedctl.commands.failures.report import Failure, Failures
-from kschedctl.commands.whatif.one_more_node import find_sufficient_nodes
+from kschedctl.commands.whatif.one_more_node import build_scenario_with_enough_nodes
 from kschedctl.errors import UsageError
 from kschedctl.replay.before_deletion import find_healthy_lost_pods, report_pods_before_deletion
 from kschedctl.replay.controllers.admissions import Admissions
@@ -131,7 +131,7 @@ def _find_scenario_with_enough_nodes(report: Failures, cluster: Cluster, options
     worst = report.failures[0] if report.failures else None
     if worst is None or not worst.unplaced or report.interrupted:
         return None
-    return find_sufficient_nodes(
+    return build_scenario_with_enough_nodes(
         cluster,
         build_worst_step(report),
         worst.nodes,
@@ -223,7 +223,10 @@ def simulate_failures(
         worst = next(loss for loss in trials if loss.name == worst_first[0].name)
         replayed = run_tasks(simulate_loss, shared, [replace(worst, needs_places=True)])
         interrupted = replayed.interrupted
-        worst_first[:1] = [failure for failure in replayed.by_task if failure is not None] or worst_first[:1]
+        (failure_with_places,) = replayed.by_task
+        if failure_with_places is not None:
+            worst_first[0] = failure_with_places
+
     # Only the worst failure is reported with the numbers of pods by place, and with the evicted and lost pods.
     less_severe = (
         replace(failure, zones=(), nodes_changed=(), evicted_pods=(), lost_pods=(), pinned_volumes=(), late_pods=())

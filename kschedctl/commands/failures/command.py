@@ -65,7 +65,8 @@ def failures(
         """Simulate the failures in one cluster."""
         return library.failures(loaded.cluster, unit, pairs=pairs, workers=workers, progress=progress, **options)
 
-    with extending.open_caller() as options["call_extender"]:
+    with extending.open_caller() as call_extender:
+        options["call_extender"] = call_extender
         replay_options = [*run.to_cli_options(), *extending.to_cli_options()]
 
         def suggest_commands(loaded: LoadedSource, report: Failures) -> tuple[str, ...]:

@@ -53,7 +53,7 @@ def build_page(report: Failures, style: Style) -> Page:
     verdict = Marked(answer, tone)
     costs = report.failures[0].describe_costs() if report.failures else ()
     if len(costs) > MAX_COSTS_IN_SENTENCE:
-        worst_is = f"Worst is {report.failures[0].name}:"
+        worst_is = f"The worst is {report.failures[0].name}:"
         verdict_lines: Page = (paragraph(verdict, worst_is), Bullets(costs), *((paragraph(doubt),) if doubt else ()))
     else:
         verdict_lines = (paragraph(verdict, consequences, doubt),)
@@ -154,10 +154,13 @@ def _build_counting_note(report: Failures) -> Page:
     if any(failure.lost for failure in report.failures):
         texts.append("lost for good: pods that no controller recreates")
     if any(failure.late for failure in report.failures):
-        texts.append("restart late: displaced pods that get a node, but run again only once the lost nodes are deleted")
+        texts.append(
+            "restart late: displaced pods that get a node, but run again only after the lost nodes' Node objects are "
+            "deleted"
+        )
     if any(failure.ending for failure in report.failures):
         texts.append("not counted: DaemonSet, static and terminating pods")
-    return (paragraph(Marked("; ".join(texts), Tone.FAINT)),)
+    return tuple(paragraph(Marked(text, Tone.FAINT)) for text in texts)
 
 
 def _build_failure_row(failure: Failure, same_node_count: bool) -> Row:
@@ -194,7 +197,7 @@ def _plot_costs_by_failure(report: Failures, style: Style) -> tuple[Plot, ...]:
             "evicted from other nodes, without a new node": failure.unplaced_evicted,
             "evicted elsewhere": failure.evicted - failure.unplaced_evicted - failure.lost_victims,
             "lost for good": failure.lost,
-            "waiting until the lost nodes are deleted": len(failure.waiting_until_deleted),
+            "waiting until the lost nodes' Node objects are deleted": len(failure.waiting_until_deleted),
         }
         for failure in report.failures
         if failure.unplaced or failure.waiting_until_deleted or failure.evicted or failure.lost

@@ -140,14 +140,18 @@ class Failure(Document, frozen=True):
         if not self.waiting_until_deleted:
             return ""
         waiting = counted(len(self.waiting_until_deleted), "pod waits", "pods wait")
-        return f"{waiting} until {agreeing(len(self.nodes), 'the lost node is', 'the lost nodes are')} deleted"
+        return f"{waiting} until {self._describe_lost_node_objects()} deleted"
 
     def _describe_late_pods(self) -> str:
         """Describe how many pods with a place to go run again only after the deletion, or return an empty string."""
         if not self.late:
             return ""
         late = counted(self.late, "pod runs", "pods run")
-        return f"{late} again only once {agreeing(len(self.nodes), 'the lost node is', 'the lost nodes are')} deleted"
+        return f"{late} again only after {self._describe_lost_node_objects()} deleted"
+
+    def _describe_lost_node_objects(self) -> str:
+        """Return the Node objects of the lost nodes with the verb "is" or "are"."""
+        return agreeing(len(self.nodes), "the lost node's Node object is", "the lost nodes' Node objects are")
 
     def describe_late_pods(self) -> tuple[str, ...]:
         """Return texts that name the pods that run again only after the deletion, and say why."""
@@ -181,7 +185,8 @@ def _describe_pods_waiting_for_deletion(rule: WaitingRule, groups: Mapping[str, 
     further = len(losses) - LOSSES_NAMED
     if further > 0:
         losses[LOSSES_NAMED:] = [counted(further, "more loss has the same effect", "more losses have the same effect")]
-    return f"Until the lost nodes are deleted, pods stay Pending, since {rule.reason}. {capitalize('; '.join(losses))}"
+    waiting = f"Until the lost nodes' Node objects are deleted, pods stay Pending, since {rule.reason}"
+    return f"{waiting}. {capitalize('; '.join(losses))}"
 
 
 LOSSES_NAMED = 3
@@ -293,7 +298,7 @@ class Failures(Report, frozen=True):
             return answer, simulated
         if self.interrupted or not unsafe_count:
             answer = f"{answer} {simulated}"
-        return f"{answer}.", f"Worst is {worst.name}: {worst.consequences}"
+        return f"{answer}.", f"The worst is {worst.name}: {worst.consequences}"
 
     def _describe_losable_units(self, unsafe_count: int) -> str:
         """Describe which units can be lost. `unsafe_count` is the number of simulated failures that are not safe."""

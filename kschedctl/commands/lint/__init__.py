@@ -41,7 +41,6 @@ from kschedctl.sources.documents.positions import LocatedObject
 from kschedctl.sources.repository import HINTS, Repository, read_repository
 from kschedctl.text.counts import counted
 
-_NOWHERE = Place("")
 Read = LocatedObject | BuiltObject
 log = logging.getLogger(__name__)
 
@@ -286,15 +285,28 @@ def _build_described_cluster(manifests: Iterable[Read], gates: FeatureGates) -> 
 
 def _describe_manifest_fault(manifest: Read, kind: str) -> str:
     """Return why a manifest cannot be read, such as `field: what is wrong`, or "" if it can be read."""
+    place = Place(file="")  # the place is not shown
     try:
-        check_api_version(kind, str(manifest.value.get("apiVersion") or ""), _NOWHERE.error)
-        obj = decode_document(manifest.value, KINDS[kind].struct, _NOWHERE)
+        check_api_version(kind, str(manifest.value.get("apiVersion") or ""), place.error)
+        obj = decode_document(manifest.value, KINDS[kind].struct, place)
         if kind in RESOURCE_FIELDS:
-            validate_quantities(RESOURCE_FIELDS[kind](obj), lambda: _NOWHERE)
+            validate_quantities(RESOURCE_FIELDS[kind](obj), lambda: place)
     except InputError as error:
-        field = error.where.removeprefix(str(_NOWHERE)).removeprefix(", ")
+        field = _get_field_of_error(error, place)
         return f"{field}: {error.what}" if field else error.what
     return ""
+
+
+def _get_field_of_error(error: InputError, place: Place) -> str:
+    """Return the field of the object at the place that the error is about, or "" if it is about the whole object.
+
+    >>> place = Place("web.yaml")
+    >>> _get_field_of_error(place.error("expected int", "spec.replicas"), place)
+    'spec.replicas'
+    >>> _get_field_of_error(place.error("expected an object"), place)
+    ''
+    """
+    return error.where.removeprefix(str(place)).removeprefix(", ")
 
 
 def _get_subject(manifest: Read) -> Subject:

@@ -187,7 +187,7 @@ class RuleOptions(LintFilters):
         """Raise UsageError if --fix and --diff are combined, or used without manifests."""
         if self.fix and self.diff:
             raise UsageError(
-                "--fix and --diff exclude each other", hint="use --diff to see the fixes, --fix to write them"
+                "--fix and --diff cannot be combined", hint="use --diff to see the fixes, --fix to write them"
             )
         if (self.fix or self.diff) and manifests is None:
             raise UsageError("nothing to fix: only files can be fixed, not a cluster", hint="pass manifests with -f")
@@ -246,7 +246,10 @@ def lint(
     display: DisplayOptions,
     files: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[FILE… | rules | explain RULE]", help="Manifests to lint, as with -f."),
+        typer.Argument(
+            metavar="[FILE… | rules | explain RULE]",
+            help="Manifests to lint, as with -f. rules lists the rules, and explain RULE explains one.",
+        ),
     ] = None,
 ) -> Answer | int:
     """What would break scheduling in these manifests, or in this cluster?

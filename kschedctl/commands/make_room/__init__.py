@@ -153,8 +153,10 @@ def find_room(
     the criteria are invalid, and ClusterError if workers are lost.
     """
     shared_room = SharedRoom(cluster, tuple(dict.fromkeys(keys)), criteria, seed)
-    room = shared_room.room = start_room_making(Scheduler(cluster, call_extender), shared_room)
-    with open_worker_pool(check_drafts, shared_room, limit_workers(workers, call_extender)) as room.pool:
+    room = start_room_making(Scheduler(cluster, call_extender), shared_room)
+    shared_room.room = room
+    with open_worker_pool(check_drafts, shared_room, limit_workers(workers, call_extender)) as pool:
+        room.pool = pool
         room.advance = progress.begin("Trying plans", 0)
         return make_room_and_report(room)
 

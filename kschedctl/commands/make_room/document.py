@@ -281,7 +281,9 @@ def _find_rivals(room: RoomMaking) -> tuple[str, ...]:
     if owner.kind == "Pod":  # no controller
         return ()
     replicas = [position for position in room.unplaced if find_owner(pods[position]) == owner]
-    order = room.simulation.sort_for_queue([*dict.fromkeys((*replicas, wanted))])
+    if wanted not in replicas:
+        replicas.append(wanted)
+    order = room.simulation.sort_for_queue(replicas)
     return tuple(pods[position].key for position in order[: order.index(wanted)])
 
 

@@ -159,7 +159,7 @@ def _build_unplaced_pods_section(report: MakeRoom) -> Page:
     if not report.missing or not report.message:
         return ()
     cause = (paragraph(Marked(report.cause, Tone.BAD)),) if report.cause else ()
-    message = paragraph(Marked(report.message, Tone.VERBATIM))
+    message = paragraph("kube-scheduler:", Marked(report.message, Tone.VERBATIM))
     get = agreeing(len(report.missing), "gets", "get")
     pods = join_words(report.missing) if len(report.missing) <= 3 else first_few(report.missing)
     return section(f"Why {pods} {get} no node", *cause, message)

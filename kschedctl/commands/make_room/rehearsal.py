@@ -368,14 +368,15 @@ def _may_affect_replacement(view: Fork, position: Position, waiting_jobs: Object
     info = view.pods.get_info(position)
     if not may_terminate_during_rescheduling(info.pod, waiting_jobs):
         return False
-    labels = view.namespace_labels.get(info.namespace, {})
-    terms = (
+    # The replacement has the same spec as the pod, so the pod's own terms are those of the replacement.
+    terms_of_replacement = (
         *info.required_affinity,
         *info.required_anti_affinity,
         *info.preferred_affinity,
         *info.preferred_anti_affinity,
     )
-    return any(term.matches(info.namespace, info.labels, labels) for term in terms)
+    namespace_labels = view.namespace_labels.get(info.namespace, {})
+    return any(term.matches(info.namespace, info.labels, namespace_labels) for term in terms_of_replacement)
 
 
 def _get_node_name(view: Fork, position: Position) -> str:

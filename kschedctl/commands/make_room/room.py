@@ -285,13 +285,16 @@ class RoomMaking:
         placed_by_replay = self._find_pods_placed_by_replay(stage)
         spared = {*self.wanted, *plan, *siblings, *placed_by_replay}
         movable = find_movable_pods(stage.build_simulation(), self.nodes, self.keep, spared)
+
+        # Pods that the search spares may not move either
         sibling_rows = stage.view.node[siblings]
         other_pods_placed_by_replay = set(placed_by_replay) - {*self.wanted, *plan, *siblings}
-        further_held = {
+        spared_count_by_reason = {
             SAME_WORKLOAD: int(np.count_nonzero((sibling_rows >= 0) & self.nodes[sibling_rows])),
             WAITING: len(other_pods_placed_by_replay),
         }
-        self.held = {**movable.held, **{reason: number for reason, number in further_held.items() if number}}
+        self.held = movable.held | {reason: count for reason, count in spared_count_by_reason.items() if count}
+
         is_whole_unit = members[-1:] == self._get_last_pod_of_unit(members)
 
         def judge_plans(plans: Sequence[Plan]) -> Iterator[bool]:
@@ -307,11 +310,13 @@ class RoomMaking:
                 return map(self.accepts, drafts)
             return _judge_drafts_in_pool(self.pool, tuple(self.adopted), drafts)
 
+        # Without a time limit, all searches share a number of replays
         max_replays = math.inf
         if self.criteria.seconds is None:
             affordable_replays = count_affordable_replays(SEARCH_BUDGET, len(self.nodes))
             max_replays = affordable_replays - sum(earlier.replays for earlier in self.searches)
         waiting_count = int(np.count_nonzero(self.before.view.node < 0))
+
         search = PlanSearch(
             stage,
             members[-1],

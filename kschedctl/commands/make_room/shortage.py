@@ -83,8 +83,11 @@ def find_shortages(room: RoomMaking) -> tuple[ResourceShortage, ...]:
     """
     simulation = room.before.build_simulation()
     possible_nodes = PossibleNodes(simulation)
-    usable_by_pod = {position: possible_nodes.find_usable_nodes(position) for position in room.wanted}
-    usable_by_pod = {position: usable for position, usable in usable_by_pod.items() if usable.any()}
+    usable_by_pod: dict[Position, Bools] = {}
+    for position in room.wanted:
+        usable = possible_nodes.find_usable_nodes(position)
+        if usable.any():  # pods that can run nowhere show no shortage
+            usable_by_pod[position] = usable
     distinct_node_sets = {usable.tobytes(): usable for pod, usable in usable_by_pod.items() if pod not in room.rows}
 
     shortages: list[ResourceShortage] = []
@@ -231,7 +234,7 @@ def _may_run_on_new_node(cluster: Cluster, shortage: ResourceShortage) -> bool:
 
 
 def _add_nodes(cluster: Cluster, new_nodes: ProposedNodes) -> Cluster:
-    """Return the cluster with the new nodes."""
+    """Return the cluster with `count` more nodes like each of the nodes that `new_nodes` copies."""
     for model in new_nodes.like:
         step = AddNodes(like=model, count=new_nodes.count, name=f"{model}-more")
         cluster = add_nodes(step, cluster, reject_file).resulting_cluster

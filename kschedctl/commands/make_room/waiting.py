@@ -57,7 +57,7 @@ class WaitingPodsOfPlan:
 
         `view` is the later state, and `cordoned` are the nodes that the plan keeps cordoned in it.
         """
-        # Other nodes than these have no more room than before.
+        # Only nodes that pods have left, and nodes that were cordoned before, may have more room than before.
         node_before = self._simulation.view.node
         left_rows = node_before[(view.node != node_before) & (node_before != NO_ROW)]
         may_have_room = np.zeros(len(view.nodes), np.bool_)
@@ -70,10 +70,11 @@ class WaitingPodsOfPlan:
         for position in positions:
             rejections = self._find_rejections(position)
             if rejections is None or (is_open & ~rejections.before_plan).any():
-                pods_that_may_fit.append(position)
-                continue
-            rows_with_room = np.flatnonzero(is_open & may_have_room & ~rejections.regardless_of_pods)
-            if _is_any_row_accepting(rejections, view, rows_with_room):
+                may_fit = True
+            else:
+                rows_with_room = np.flatnonzero(is_open & may_have_room & ~rejections.regardless_of_pods)
+                may_fit = _is_any_row_accepting(rejections, view, rows_with_room)
+            if may_fit:
                 pods_that_may_fit.append(position)
         return pods_that_may_fit
 
@@ -106,10 +107,10 @@ class WaitingPodsOfPlan:
             pre_filter = run_pre_filter(framework.plugins_at("preFilter"), info, view)
             if pre_filter.status.rejected:
                 return None
-            filtering = Filtering.from_framework(framework, pre_filter, info, view)
+            full_filtering = Filtering.from_framework(framework, pre_filter, info, view)
             names_of_reserving = {plugin.name for plugin in find_reserve_plugins(framework, info.spec)}
-            lasting_filters = [plugin for plugin in filtering.plugins if plugin.name not in names_of_reserving]
-            filtering = replace(filtering, plugins=lasting_filters)
+            lasting_filters = [plugin for plugin in full_filtering.plugins if plugin.name not in names_of_reserving]
+            filtering = replace(full_filtering, plugins=lasting_filters)
             if not filtering.can_evictions_only_help():
                 return None
             regardless_of_pods = filtering.find_nodes_rejected_regardless_of_pods({})

@@ -49,8 +49,8 @@ def provision(
 
     replayed = provisioning.provision(cluster, types, options, now=now)
     unknown = find_unread_kinds(cluster)
-    # A type that no node has might fit the pods that get no node.
-    undecided = bool(unknown) or (uses_only_seen_types and bool(replayed.pod_errors))
+    may_other_type_fit = uses_only_seen_types and bool(replayed.pod_errors)
+    undecided = bool(unknown) or may_other_type_fit
     seen_types = len(types) if uses_only_seen_types else None
     report = replace(replayed, seen_types=seen_types, unknown=unknown, undecided=undecided)
     claims = report.new_node_claims

@@ -67,8 +67,8 @@ class RaceOptions:
         typer.Option(
             "--informer-lag",
             metavar="DISTRIBUTION",
-            help="Delay between the API server's confirmation of a binding and the scheduler's informer seeing it, "
-            "in the format of --binding-latency.  [default: same as --binding-latency]",
+            help="Time from when the API server confirms a binding until the scheduler's informer sees it, in the "
+            "format of --binding-latency.  [default: same as --binding-latency]",
         ),
     ] = None
     instances: Annotated[

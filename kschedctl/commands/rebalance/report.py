@@ -65,7 +65,7 @@ class DeschedulerRound(Document, frozen=True):
 
     number: Annotated[int, Column("round", right=True)]
     evicted: Annotated[int, Column("evicted")]
-    refused: Annotated[int, Column("evictions denied")]
+    refused: Annotated[int, Column("denied")]
 
 
 class Rebalancing(Report, frozen=True):
@@ -156,11 +156,12 @@ class Rebalancing(Report, frozen=True):
         rounds = len({step.round for step in self.steps})
         if not self.steps:
             return f"The descheduler evicts nothing{' so far' if self.interrupted else ''}"
-        evicted = f"{counted(len(self.steps), 'eviction')} in {counted(rounds, 'round')}"
+        eviction_count = counted(len(self.steps), "eviction")
+        evicted = f"{eviction_count} in {counted(rounds, 'round')}"
         if self.loops:
             return f"The descheduler never stops: after {evicted}, an earlier placement recurs"
         if self.quiet:
-            return f"The descheduler stops after {evicted}"
+            return f"The descheduler stops after {eviction_count}: round {len(self.rounds)} evicts nothing"
         return f"The descheduler has not stopped after {evicted}"
 
     def list_harms(self) -> tuple[str, ...]:

@@ -132,8 +132,8 @@ def remedies(
             "--search-seconds",
             metavar="NUMBER",
             min=1,
-            help="Time limit for the search, in seconds. By default, the number of replays is limited instead, so "
-            "that the result does not depend on the machine.",
+            help="Time limit for the search, in seconds. Usually the search ends earlier, at a fixed number of "
+            "replays, so that the result does not depend on the machine.",
         ),
     ] = int(MAX_SEARCH_SECONDS),
 ) -> Answer:

@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import ceil
+from types import MappingProxyType
 from typing import NamedTuple
 
 from msgspec import structs
@@ -431,14 +432,13 @@ def _get_proposal_sort_key(proposal: Proposal, waiting: int) -> _ProposalRank:
 
 
 def build_edits_for_all_pods(
-    cluster: Cluster, proposal: Proposal, before: dict[ObjectKey, EditedObject] | None = None
+    cluster: Cluster, proposal: Proposal, earlier_edits: Mapping[ObjectKey, EditedObject] = MappingProxyType({})
 ) -> dict[ObjectKey, EditedObject]:
     """Return the proposal's edits, with the edit of its first pod applied to all of its pods.
 
-    `before` has earlier edits, and the proposal is applied to the objects as these left them. Each returned edit's own
-    `before` is still the object in the cluster.
+    The proposal is applied to the objects as `earlier_edits` left them. The field `before` of each returned edit is
+    still the object in the cluster.
     """
-    earlier_edits = before or {}
     read_from_cluster = build_object_reader(cluster)
 
     def read(key: ObjectKey) -> Struct | None:
@@ -681,7 +681,8 @@ def _iter_helpless_pods(
         )
         if unchosen_fix is not None:
             changes = frozenset(unchosen_fix.trial.changes)
-            changes_pods = ObjectKey.of(first_pod) in unchosen_fix.trial.edits  # and then only pods of one workload
+            # A fix that changes pods concerns only this workload, whereas other workloads may need other fixes as well
+            changes_pods = ObjectKey.of(first_pod) in unchosen_fix.trial.edits
             helpless = structs.replace(
                 helpless,
                 alone=build_remedy(unchosen_fix, ObjectKey.of(first_pod)).summary,

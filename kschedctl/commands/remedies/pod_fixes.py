@@ -161,8 +161,8 @@ def _check_fixes(
 ) -> _CheckedFixes:
     """Check the ranked fixes of a search against rollouts and against the other waiting pods.
 
-    Fixes whose rollout would do harm are left out. They are among the harmful ones of `rollouts` afterwards. If the
-    search was interrupted, nothing is checked.
+    Fixes whose rollout does harm are left out, and `rollouts` can list them afterwards. If the search or the check is
+    interrupted, the result has all ranked fixes unchecked.
     """
     fixes = [CheckedFix(fix, result=None) for fix in ranking]
     if search.interrupted:

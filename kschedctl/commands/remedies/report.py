@@ -112,12 +112,17 @@ class Remedies(Report, frozen=True):
         fixes = tuple(remedy.to_short_fix() for remedy in sort_verified_fixes_first(self.remedies))
         if self.make_room:
             fixes = (*fixes, self.make_room.to_short_fix())
-        warnings = () if self.replicas is None else (self.replicas.sentence,)
-        warnings = (*warnings, *self.describe_preemption())
+        warnings = [] if self.replicas is None else [self.replicas.sentence]
+        warnings += self.describe_preemption()
         if self.lacks_fixes:
-            warnings = (*warnings, "; ".join(filter(None, ("no fix was found", self.restriction_clause))))
+            warnings.append("; ".join(filter(None, ("no fix was found", self.restriction_clause))))
         return replace(
-            summary, subject=self.pod, verdict=self.verdict, warnings=warnings, fixes=fixes, advice=self.impossible
+            summary,
+            subject=self.pod,
+            verdict=self.verdict,
+            warnings=tuple(warnings),
+            fixes=fixes,
+            advice=self.impossible,
         )
 
 

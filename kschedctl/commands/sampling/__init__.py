@@ -12,7 +12,7 @@ from kschedctl.commands.audit.sampling.report import SamplingCosts
 from kschedctl.commands.audit.sampling.sampled_searches import (
     MAX_LOSS,
     SamplingLimits,
-    compute_default_sampling_costs,
+    compute_sampling_costs_of_largest_workloads,
     compute_sampling_costs_of_targets,
 )
 from kschedctl.commands.explain.one_pod import PodReference, find_or_create_target
@@ -50,7 +50,7 @@ def sampling_costs(
     if kinds < 1:
         raise UsageError(f"--kinds {kinds}: must be 1 or more")
     limits = build_limits(max_loss)
-    return compute_default_sampling_costs(
+    return compute_sampling_costs_of_largest_workloads(
         Scheduler(cluster), kinds, namespace or None, limits=limits, progress=progress
     )
 

@@ -261,12 +261,12 @@ def run_once(
     names = view.nodes.names
 
     not_created = list_denied_workloads(shared, carried_out.rollouts, seed)
-    reported_pods = _find_reported_pods(shared, simulation)
     ended_pods = _find_waiting_pods_that_end(shared, simulation)
-    reported_pods -= ended_pods
+    reported_pods = _find_reported_pods(shared, simulation) - ended_pods
     outcomes = [outcome for outcome in carried_out.outcomes if outcome.position in reported_pods]
     placed = {view.pods.objects[outcome.position].key: outcome for outcome in outcomes if outcome.is_placed}
     all_pods = {view.pods.objects[outcome.position].key for outcome in outcomes}
+
     evicted = report_evictions(simulation)
     waiting_pods = _find_waiting_pods(shared)
     unplaced = group_unplaced_pods(simulation, outcomes, shared.workload_by_pod, with_queues=True)

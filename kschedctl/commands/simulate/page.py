@@ -51,7 +51,7 @@ from kschedctl.render.sections import (
 from kschedctl.render.tables import build_struct_table, build_table
 from kschedctl.render.unseen_pods import build_held_back_section, build_not_created_section
 from kschedctl.reports.columns import Column, Tone
-from kschedctl.text.counts import agreeing, counted, join_words
+from kschedctl.text.counts import agreeing, counted
 
 if TYPE_CHECKING:
     from kschedctl.render.html.sections import HtmlSection
@@ -113,16 +113,14 @@ def _choose_next_title(report: SimulationReport) -> str:
 
     If pods get no node, are not created or still wait, the title first names the command about these pods.
     """
-    additions = []
-    if report.left_out:
-        additions.append("with the pending pods")
-    if report.replaces_at_once:
-        additions.append("as a rollout")
-    parts = [f"the simulation {join_words(additions)}"] if additions else []
+    parts = []
     if report.new_pending_pods or report.not_created:
-        parts.insert(0, "fixes for the pods without a node")
+        parts.append("find fixes for the pods without a node")
     elif report.still_waiting:
-        parts.insert(0, "why pods still wait")
+        parts.append("see why pods still wait")
+    if report.left_out or report.replaces_at_once:
+        simulated = "simulate a rollout" if report.replaces_at_once else "simulate again"
+        parts.append(f"{simulated} together with the pending pods" if report.left_out else simulated)
     return f"Next ({', then '.join(parts)})" if parts else "Next"
 
 

@@ -14,6 +14,7 @@ from kschedctl.reports.document import Document
 from kschedctl.reports.new_node import NodeGrowth
 from kschedctl.reports.not_created import NotCreated, describe_not_created
 from kschedctl.reports.placements import (
+    ROLLOUT_COMPLETE,
     EvictedPod,
     EvictionChain,
     EvictionFate,
@@ -71,6 +72,11 @@ class WorkloadPlacement(Document, frozen=True):
     """True if the pods have the manifest's template already, as far as it matters for scheduling, so that applying the
     manifest may replace none of them.
     """
+
+    @property
+    def is_rollout_stuck(self) -> bool:
+        """True if there is a rollout that does not get to its end."""
+        return self.rollout not in ("", ROLLOUT_COMPLETE)
 
 
 class SimulationReport(Report, frozen=True):
@@ -241,14 +247,14 @@ class SimulationReport(Report, frozen=True):
         total = self.placed + self.unplaced + sum(denied.missing or 0 for denied in self.not_created)
         # The counts over several runs do not say how many pods end in each
         ended = 0 if self.variation else len(self.waiting_ended)
-        placed = f"{self.placed:,}"
-        if self.variation and self.variation.placed.least < self.variation.placed.most:
-            placed = str(self.variation.placed)
-        get = "gets" if total == 1 or placed == "1" else "get"
-        sentence = f"{placed} of {counted(total + ended, 'pod')} {get} a node"
         if self._compares_new_and_waiting:
             sentence = self._describe_new_and_waiting_pods(total)
         else:
+            placed = f"{self.placed:,}"
+            if self.variation and self.variation.placed.least < self.variation.placed.most:
+                placed = str(self.variation.placed)
+            get = "gets" if total == 1 or placed == "1" else "get"
+            sentence = f"{placed} of {counted(total + ended, 'pod')} {get} a node"
             if self.variation and self.variation.pending.most and not self.variation.new_pending.most:
                 sentence += ", and the others waited before"
             if ended:
@@ -390,7 +396,7 @@ class SimulationReport(Report, frozen=True):
         removed = sum(workload.removed for workload in self.workloads if workload.created and not workload.rollout)
         if removed:
             text += f" after {counted(removed, 'old pod is', 'old pods are')} removed"
-        stuck_count = sum(workload.rollout.startswith("stuck") for workload in self.workloads)
+        stuck_count = sum(workload.is_rollout_stuck for workload in self.workloads)
         if stuck_count:
             text += f", {counted(stuck_count, 'rollout')} stuck"
         delayed = self._count_delayed_pods() if any(workload.rollout for workload in self.workloads) else 0
@@ -408,8 +414,10 @@ class SimulationReport(Report, frozen=True):
         text = ""
         if self.evicted_pods:
             text += f", {counted(self.evicted_pods, 'pod')} evicted"
-        if number := self.evicted_pods - self.new_evicted_pods:
-            text += " for waiting pods" if number == self.evicted_pods else f" ({number:,} of them for waiting pods)"
+        for_waiting = self.evicted_pods - self.new_evicted_pods
+        if for_waiting:
+            all_for_waiting = for_waiting == self.evicted_pods
+            text += " for waiting pods" if all_for_waiting else f" ({for_waiting:,} of them for waiting pods)"
         homeless = self.homeless_pods
         if homeless:
             all_homeless = agreeing(homeless, "which gets no other node", "none of which gets another node")

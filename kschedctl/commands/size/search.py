@@ -291,20 +291,22 @@ class _Growth:
         """Add nodes for the waiting pods, or pack all pods anew with more slack, whichever is cheaper.
 
         Slack is the share of cpu and memory that each node keeps free. If the set was packed with slack and this barely
-        reduced the number of waiting pods, nodes are added in any case.
+        reduced the number of waiting pods, nodes are added in any case. While added nodes barely reduce this number,
+        more and more nodes are added at once.
         """
         # The last step helped little if at least half as many pods wait as on the best set before.
         has_helped_little = 2 * waiting_count >= self._fewest_waiting
-        was_packed_with_slack = self._slack is not None
-        # Larger steps save replays while each step helps little.
-        self._step = 4 * self._step if has_helped_little and not was_packed_with_slack else 1
         self._fewest_waiting = min(self._fewest_waiting, waiting_count)
+        was_packed_with_slack = self._slack is not None
+        adding_nodes_helped_little = has_helped_little and not was_packed_with_slack
+        adding_slack_helped_little = has_helped_little and was_packed_with_slack
+
+        self._step = 4 * self._step if adding_nodes_helped_little else 1  # larger steps save replays
+        with_more_nodes = self._add_nodes_for_waiting_pods(takers_by_pod)
 
         compute_cost = self._search.program.compute_cost
-        with_more_nodes = self._add_nodes_for_waiting_pods(takers_by_pod)
         slack = self._find_smallest_costly_slack()
-        may_add_slack = not (was_packed_with_slack and has_helped_little)
-        if slack is not None and may_add_slack:
+        if slack is not None and not adding_slack_helped_little:
             with_slack = self._pack_with_slack(slack)
             if compute_cost(with_slack) < compute_cost(with_more_nodes):
                 smaller_slack = max((share for share in SLACK if share < slack), default=0.0)

@@ -205,7 +205,9 @@ def _build_pool_shape(cluster: Cluster, name: str, nodes: Sequence[Node], daemon
     """
     model_name = nodes[0].metadata.name
     limits = tuple(limit for limit in cluster.csi_nodes if limit.metadata.name == model_name)
-    first_by_zone = {node.metadata.labels.get(ZONE, ""): node for node in reversed(nodes)}
+    first_by_zone: dict[str, Node] = {}
+    for node in nodes:
+        first_by_zone.setdefault(node.metadata.labels.get(ZONE, ""), node)
     models = {
         zone: replace(node, spec=replace(node.spec, provider_id="")) for zone, node in sorted(first_by_zone.items())
     }

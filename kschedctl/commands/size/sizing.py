@@ -126,10 +126,13 @@ def size_cluster(
     additional_pods = iter_additional_pods([pod for pod in pods if not has_claims(pod)], criteria.scale)
     empty_cluster = replace(cluster, nodes=(), pods=NO_PODS)
     all_pods = add_or_replace_pods(empty_cluster, [*pods, *additional_pods])
+
     sizing = _Sizing(all_pods, {shape.name: shape for shape in shapes}, criteria, workers)
     sizing.run(progress)
     before = compute_pools(Scheduler(cluster).view) if cluster.nodes else {}
     report = sizing.build_report(tuple(_iter_caveats(pods, criteria)), before)
+
+    # The pods that run now, but would get no node
     running_now = {pod.key for pod in cluster.pods if pod.spec.node_name and _needs_node(pod)}
     without_node = [key for group in report.never for key in group.pods]
     loses_node = tuple(key for key in without_node if key in running_now)
@@ -272,19 +275,23 @@ class _Sizing:
         The first set that needs no solver is replayed before the solver runs, so that there is an early answer. Raises
         KeyboardInterrupt if the user interrupts.
         """
-        search = self.search = self._build_set_search()
+        search = self._build_set_search()
+        self.search = search
         plain_starts = PlainPacking().propose_starting_sets(search.program)
-        self.bound = self.proven = plain_starts.bound
+        self.bound = plain_starts.bound
+        self.proven = plain_starts.bound
         crowded_sets = self._list_first_set_if_crowded(search, plain_starts, progress)
         crowded_names = list(map(format_counts, crowded_sets))
 
         # Propose sets with the solver, if there is one.
         solver_starts = search.packing.propose_starting_sets(search.program)
-        self.bound = self.proven = search.bound = solver_starts.bound
+        self.bound = solver_starts.bound
+        self.proven = solver_starts.bound
+        search.bound = solver_starts.bound
         self.starts = len(solver_starts.sets)
-        max_placed = 0  # no limit
-        if isfinite(self._remaining_replays):
-            max_placed = int(self._remaining_replays) * self.pod_count
+
+        # Grow the sets, and make them cheaper.
+        max_placed = int(self._remaining_replays) * self.pod_count if isfinite(self._remaining_replays) else 0
         search_progress = _SearchProgress(progress, self.criteria.seconds or 0, max_placed)
         # A crowded set comes first, since its replay has shown already which nodes it lacks.
         starts = sorted(solver_starts.sets, key=lambda counts: format_counts(counts) not in crowded_names)

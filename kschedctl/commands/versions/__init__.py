@@ -89,12 +89,11 @@ def list_all_changes() -> VersionChanges:
         for (_, before), (since, after) in pairwise(aspect.values.steps):
             if before is not None:
                 change = _build_version_change(aspect, since, before, after)
-                *_, newest_release = change.since
+                *_, newest_release = change.since  # after its backports
                 minor = KubeVersion.parse(newest_release).minor
-                earlier_version = KubeVersion.parse(f"1.{max(minor - 1, OLDEST_MINOR)}")
-                changes.append(
-                    _add_release_switching_default(change, aspect, earlier_version, KubeVersion.parse(f"1.{minor}"))
-                )
+                version_before = KubeVersion.parse(f"1.{max(minor - 1, OLDEST_MINOR)}")
+                version_after = KubeVersion.parse(f"1.{minor}")
+                changes.append(_add_release_switching_default(change, aspect, version_before, version_after))
     return VersionChanges(tuple(f"1.{minor}" for minor in MINORS), compared=False, changes=_sort_newest_first(changes))
 
 
@@ -121,10 +120,11 @@ def _list_states_between(
 ) -> tuple[str, ...]:
     """List the values that an aspect had only between two versions, in their direction, each with its first release."""
     oldest, newest = sorted((first_version, second_version))
-    ends = (values.at(oldest), values.at(newest))
+    values_at_ends = (values.at(oldest), values.at(newest))
     states = []
     for since, value in values.steps:
-        if not since or value is None or value in ends:  # the first step has no release
+        is_first_step = not since  # it has no release
+        if is_first_step or value is None or value in values_at_ends:
             continue
         *_, first_release = since.split()  # after its backports
         if oldest < KubeVersion.parse(first_release) < newest:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import chain
 from typing import Literal
 
 from msgspec.structs import replace
@@ -68,7 +69,9 @@ class VersionChanges(Report, frozen=True):
         versions = f"from {self.versions[0]} to {self.versions[-1]}"
         if not self.compared:
             return counted(len(self.changes), "change"), versions
-        turned_on, turned_off = self.list_switched_features(on=True), self.list_switched_features(on=False)
+        turned_on, turned_off = [
+            list(chain.from_iterable(self.group_switched_features(on=on).values())) for on in (True, False)
+        ]
         parts = []
         if turned_on:
             parts.append(f"{counted(len(turned_on), 'feature')} newly on by default")
@@ -98,14 +101,17 @@ class VersionChanges(Report, frozen=True):
             text += f"; {counted(not_replayed, 'change')} {are} not replayed"
         return text
 
-    def list_switched_features(self, *, on: bool) -> tuple[str, ...]:
-        """Return the gates and plugins that are newly on (or off) by default, each with the release that switched it.
+    def group_switched_features(self, *, on: bool) -> dict[str, list[str]]:
+        """Return the gates and plugins that are newly on (or off) by default, by the release that switched them.
 
-        They are sorted by release, the newest last.
+        The newest release comes last.
         """
         switched = [change for change in self.changes if change.is_on is on]
         switched.sort(key=lambda change: [int(part) for part in change.switched.split(".")])
-        return tuple(f"{_name_switched_feature(change)} ({change.switched})" for change in switched)
+        features_by_release: dict[str, list[str]] = {}
+        for change in switched:
+            features_by_release.setdefault(change.switched, []).append(_name_switched_feature(change))
+        return features_by_release
 
     def iter_consequences(self) -> Iterator[str]:
         """Yield sentences on what an upgrade between the versions changes, the most important first.
@@ -113,9 +119,8 @@ class VersionChanges(Report, frozen=True):
         These are features switched by default, removed gates, and changed rules. Kinds without changes are left out.
         """
         for on, word in ((True, "on"), (False, "off")):
-            switched = self.list_switched_features(on=on)
-            if switched:
-                yield f"newly {word} by default (since release): {', '.join(switched)}"
+            for release, features in self.group_switched_features(on=on).items():
+                yield f"newly {word} by default since {release}: {', '.join(features)}"
         removed = [change.where for change in self.changes if change.is_removed]
         if removed:
             yield f"gates removed (a configuration that sets them is rejected): {', '.join(removed)}"

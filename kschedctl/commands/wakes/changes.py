@@ -108,9 +108,10 @@ def iter_changes(before: Fork, after: Fork) -> Iterator[ChangedObject]:
 def _convert_to_event(document: JsonObject, view: Fork) -> JsonObject:
     """Convert a watch event or a plain object to an event `{action, old, new}`.
 
-    An object that exists in the cluster is updated, any other object is added. A document that already has an action
-    stays as it is, except for a deleted object: if only its identity is given, the cluster's version replaces it.
-    Raises InputError if the type of a watch event is unknown.
+    An object of type ADDED or MODIFIED and a plain object become an update if the object exists in the cluster, and
+    otherwise an addition. An object of type DELETED becomes a deletion. A document that already has an action stays as
+    it is. If only the identity of a deleted object is given, the cluster's version replaces it. Raises InputError if
+    the type of a watch event is unknown.
     """
     # An event {action, old, new}
     if "action" in document:

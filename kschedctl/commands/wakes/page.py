@@ -34,7 +34,7 @@ from kschedctl.render.sections import (
     build_interruption_line,
     build_left_out_lines,
     build_next_section,
-    build_unread_lines,
+    build_unread_kind_lines,
 )
 from kschedctl.render.tables import Row, build_struct_table, build_table
 from kschedctl.render.unseen_pods import build_not_created_section, iter_not_created_lines
@@ -203,7 +203,7 @@ def build_wakes_between_page(report: WakesBetween, style: Style) -> Page:
         paragraph(Marked(summary, Tone.BAD if has_missed else Tone.GOOD)),
         paragraph(Marked(f"{report.before} → {report.after}: {changes_text}", Tone.FAINT)),
         *build_left_out_lines(report.not_replayed, ()),
-        *build_unread_lines(report.unknown),
+        *build_unread_kind_lines(report.unknown),
         *build_struct_table(
             report.pods, style, {"headline": lambda pod: Stack(tuple(_iter_pod_lines(pod, style)))}, title="Pods"
         ),

@@ -210,11 +210,14 @@ class ScenarioRun:
         settled = self.settled
         self.unknown = merge_unknown_kinds((self.unknown, settled.unknown))
         self.restarted.update(effect.recreated, settled.evicted)
+
+        # Remember the pods that wait now, with their workloads, as they may be gone after later steps
         newly_waiting = [key for key in settled.waiting if key not in self._waiting_at_start]
         self.unplaced_by_step.append(newly_waiting)
         for key in newly_waiting:
             pod = settled.cluster.pod(*key.split("/", 1))
             self.workload_by_waiting_pod[key] = str(find_owner(pod)) if pod else ""
+
         report = StepReport(
             name,
             effect.displaced,
@@ -429,7 +432,8 @@ class ScenarioRun:
             len(displaced),
             notes,
             recreated=[
-                pods.get_key(each) for each in displaced.intersection(drain.outcomes).difference(returned_positions)
+                pods.get_key(position)
+                for position in displaced.intersection(drain.outcomes).difference(returned_positions)
             ],
             blocked=blocked,
             returned=returned,
@@ -543,13 +547,23 @@ class Question:
         return self.compare_versions().changes
 
     def settle(self, cluster: Cluster, seed: int) -> StartingPoint:
-        """Settle the cluster before the scenario begins, by scheduling its pending pods."""
+        """Settle the cluster before the scenario begins, by scheduling its pending pods.
+
+        Controllers recreate the pods that this preempts. The statuses of PodDisruptionBudgets are updated, and the
+        result names the pods of Jobs that fail.
+        """
+        # Schedule the pending pods, while controllers recreate the pods that they preempt.
         scheduler = Scheduler(cluster, self.call_extender)
         simulation = enable_pod_recreation(Simulation(scheduler, seed=seed, sampling=self.sampling))
         settled = settle_simulation(simulation)
-        settled = replace(settled, cluster=with_current_budget_statuses(settled.cluster, cluster))
-        ended = JobFailures.of(simulation.view.objects).list_pods_of_failed_jobs(cluster)
-        return StartingPoint(settled, settled.preempted, tuple(pod.key for pod in ended))
+
+        # Drains of the scenario depend on the budgets, to which newly placed and preempted pods make a difference.
+        cluster_with_budgets = with_current_budget_statuses(settled.cluster, before=cluster)
+        settled = replace(settled, cluster=cluster_with_budgets)
+
+        # The preemption of a pod can make its Job fail, which ends the Job's other pods, too.
+        ended_pods = JobFailures.of(simulation.view.objects).list_pods_of_failed_jobs(cluster)
+        return StartingPoint(settled, evicted=settled.preempted, ended=tuple(pod.key for pod in ended_pods))
 
 
 class StartingPoint(NamedTuple):
@@ -858,18 +872,23 @@ def _build_what_if_report(question: Question, seed: int, before: SettledCluster,
     """
     after = run.settled
     scheduler_before = Scheduler(before.cluster, question.call_extender)
-    restarted = frozenset() if question.settings else frozenset(run.restarted)
-    changes = tuple(iter_pod_changes(before, after, scheduler_before.view.objects, restarted))
-    created = _collect_created_pods(question, changes, before, run)
     scheduler_after = Scheduler(after.cluster, question.call_extender)
-    changes = tuple(_add_unnamed_causes(changes, scheduler_after.view))
-    newly_pending = (change.pod for change in changes if change.change == "NewlyPending")
-    explained_kinds = 0 if after.interrupted else question.in_full.get(seed, 0)
     waiting_before_run = [
         pod for pod in question.cluster.unbound_pods() if not pod.terminated and pod.metadata.deletion_timestamp is None
     ]
     waiting_keys = {pod.key for pod in waiting_before_run}
-    changes = tuple(replace(change, waits_now=True) if change.pod in waiting_keys else change for change in changes)
+
+    # The changes of the pods
+    restarted = frozenset() if question.settings else frozenset(run.restarted)
+    changes_without_causes = tuple(iter_pod_changes(before, after, scheduler_before.view.objects, restarted))
+    created = _collect_created_pods(question, changes_without_causes, before, run)
+    changes = tuple(
+        replace(change, waits_now=True) if change.pod in waiting_keys else change
+        for change in _add_unnamed_causes(changes_without_causes, scheduler_after.view)
+    )
+
+    newly_pending = (change.pod for change in changes if change.change == "NewlyPending")
+    explained_kinds = 0 if after.interrupted else question.in_full.get(seed, 0)
     return WhatIf(
         name=question.scenario.name,
         seed=seed,

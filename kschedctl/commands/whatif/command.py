@@ -101,7 +101,8 @@ def whatif(
         """Run the scenario on one cluster."""
         return study.whatif(loaded.cluster, steps.scenario, under, workers=workers, progress=progress, **options)
 
-    with extending.open_caller() as options["call_extender"]:
+    with extending.open_caller() as call_extender:
+        options["call_extender"] = call_extender
         return answer_about_subjects(run, result, load_clusters(source), answer_source, is_harmless)
 
 

@@ -40,7 +40,7 @@ MAX_TRIES = 3
 """The maximum number of replays, each of which costs about as much as the original question."""
 
 
-def find_sufficient_nodes(
+def build_scenario_with_enough_nodes(
     cluster: Cluster,
     step: JsonObject,
     taken_nodes: Sequence[str],
@@ -50,14 +50,15 @@ def find_sufficient_nodes(
     deletes_nodes: bool,
     lost_anyway: Collection[str],
 ) -> JsonObject | None:
-    """Find how many new nodes the step needs to leave no pod pending, and return a scenario that adds them first.
+    """Build a scenario that adds enough new nodes before the step, so that the step leaves no pod pending.
 
-    In this scenario, no pod may be lost for good except the pods in `lost_anyway`. Otherwise, displaced pods would only
-    take the new room from pods without a controller.
+    No pod may be lost for good in this scenario, except the pods in `lost_anyway`. This condition rules out that
+    displaced pods find room only because pods without a controller are lost.
 
     New nodes are modelled on nodes of the pools and zones that lose nodes, then on nodes of these pools in other zones.
     If the pods need nodes of several pools or zones, nodes of each of them are added. Return None if nothing helps
-    within MAX_TRIES attempts, or if the answer depends on unread kinds. Errors and interruptions also lead to None.
+    within MAX_TRIES attempts, or if the answer depends on kinds of objects that were not read. Errors and interruptions
+    also lead to None.
 
     Arguments:
         cluster: the cluster before the step.
@@ -102,7 +103,7 @@ def _find_sufficient_copies(
 
     One copy of each model node is tried, then as many as the step takes nodes away, then one more. The first sufficient
     number is lowered by bisection. Return None if no number is enough within MAX_TRIES attempts. The other arguments
-    are as for `find_sufficient_nodes`.
+    are as for `build_scenario_with_enough_nodes`.
     """
     counts = dict.fromkeys((1, len(taken_nodes), len(taken_nodes) + 1))  # without duplicates
     insufficient_by_model = dict.fromkeys(model_nodes, 0)
@@ -151,7 +152,7 @@ def _find_sufficient_mix(
 
     One node of each is tried, then as many as the step takes from the model's pool and zone, then one more of each. The
     sufficient numbers are then lowered one after the other by bisection. Return None if they are not enough. The other
-    arguments are as for `find_sufficient_nodes`.
+    arguments are as for `build_scenario_with_enough_nodes`.
     """
     if not model_nodes:
         return None
@@ -164,7 +165,7 @@ def _find_sufficient_mix(
         taken_like,
         {model: count + 1 for model, count in taken_like.items()},
     ]
-    counts = next((counts for counts in tries if is_sufficient(counts)), None)
+    counts = next((tried_counts for tried_counts in tries if is_sufficient(tried_counts)), None)
     if counts is None:
         return None
 

@@ -392,10 +392,12 @@ class WhatIf(Report, frozen=True):
             text += f"; between the steps, {counted(len(between), 'pod waits', 'pods wait')} for a node"
         waiting = len(self.pods_waiting_until_deleted)
         if waiting:
-            text += f"; {counted(waiting, 'pod waits', 'pods wait')} until the failed nodes are deleted"
+            text += f"; {counted(waiting, 'pod waits', 'pods wait')} until the failed nodes' Node objects are deleted"
         late = len({pod for step in self.steps for group in step.late_pods for pod in group.pods})
         if late:
-            text += f"; {counted(late, 'pod runs', 'pods run')} again only once the failed nodes are deleted"
+            text += (
+                f"; {counted(late, 'pod runs', 'pods run')} again only after the failed nodes' Node objects are deleted"
+            )
         return text
 
     def describe_evictions_before(self) -> tuple[str, ...]:
@@ -557,7 +559,7 @@ class WhatIf(Report, frozen=True):
             ),
             *(GateProblem("lost", f"Pod {pod}", "no controller creates it again") for pod in self.lost_pods),
             *(
-                GateProblem("not-scheduled", f"Pod {pod}", "waits until the failed nodes are deleted")
+                GateProblem("not-scheduled", f"Pod {pod}", "waits until the failed nodes' Node objects are deleted")
                 for pod in self.pods_waiting_until_deleted
             ),
             *(problem for down in self.down_nodes for problem in down.iter_gate_problems()),

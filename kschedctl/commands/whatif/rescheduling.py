@@ -161,8 +161,9 @@ class ChangeAttribution:
 
         The causes are searched once for all pods with an equal PodInfo.
         """
-        # Later entries replace earlier ones, so in reversed order the first pod of each kind remains
-        first_by_kind = {pod.kind: pod for pod in reversed(pods)}
+        first_by_kind: dict[int, PodRescored] = {}
+        for pod in pods:
+            first_by_kind.setdefault(pod.kind, pod)
         scores_before = {pod.pod: pod.before for pod in first_by_kind.values()}
         causes_by_pod = self._find_causes(scores_before, _SchedulerProbe.digest_scores)
         groups: dict[tuple[str, tuple[str, ...]], list[str]] = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -26,6 +27,15 @@ from kschedctl.queueing.kueue.queues import is_stopped
 _STOP_POLICY = "/spec/stopPolicy"
 _NEARNESS = 0.75
 """The least similarity of a name that may be meant, as difflib counts."""
+
+
+class _FlavorReplacement(NamedTuple):
+    """A missing flavor of a ClusterQueue, and the existing flavor with a similar name that replaces it."""
+
+    pointer: str
+    """The JSON pointer of the flavor's name in the ClusterQueue."""
+    missing: str
+    existing: str
 
 
 def search_queue_corrections(trials: AdmissionTrials) -> Iterator[tuple[AdmissionProposal, AdmissionTrial | None]]:
@@ -174,7 +184,7 @@ def _propose_flavor_correction(queue: ClusterQueue, existing: list[str]) -> Iter
     """
     # Find an unused flavor with a similar name for each missing one
     used_names = {flavor.name for group in queue.spec.resource_groups for flavor in group.flavors}
-    operations, corrections = [], []
+    replacements: list[_FlavorReplacement] = []
     names_without_match = []
     for group_index, group in enumerate(queue.spec.resource_groups):
         for index, flavor in enumerate(group.flavors):
@@ -185,15 +195,19 @@ def _propose_flavor_correction(queue: ClusterQueue, existing: list[str]) -> Iter
                 names_without_match.append(flavor.name)
                 continue
             used_names.add(near)
-            corrections.append(f"ResourceFlavor {near} instead of {flavor.name}, which does not exist")
-            path = f"/spec/resourceGroups/{group_index}/flavors/{index}/name"
-            operations.append(build_operation(path, near))
+            pointer = f"/spec/resourceGroups/{group_index}/flavors/{index}/name"
+            replacements.append(_FlavorReplacement(pointer, missing=flavor.name, existing=near))
 
     name = queue.metadata.name
     if names_without_match:  # renaming only the other flavors would not help
         yield _build_flavor_creation_proposal(name, names_without_match)
-    elif operations:
-        patch = ObjectPatch(Owner("ClusterQueue", "", name), tuple(operations))
+    elif replacements:
+        operations = tuple(build_operation(replacement.pointer, replacement.existing) for replacement in replacements)
+        patch = ObjectPatch(Owner("ClusterQueue", "", name), operations)
+        corrections = [
+            f"ResourceFlavor {replacement.existing} instead of {replacement.missing}, which does not exist"
+            for replacement in replacements
+        ]
         summary = f"let ClusterQueue {name} name {' and '.join(corrections)}"
         edits = (("ClusterQueue", apply_operations(queue, operations)),)
         yield AdmissionProposal(summary, "flavor-name", Price.CORRECTION, by="operator", patches=(patch,), edits=edits)

@@ -186,7 +186,8 @@ def _build_quota_raise_proposal(trials: AdmissionTrials, field: _QuotaField, rai
         return None
     cached, _info = queue_and_info
     queue = next(queue for queue in trials.cluster.cluster_queues if queue.metadata.name == cached.name)
-    operations, phrases = [], []
+    operations: list[Operation] = []
+    amount_texts = []
     for key, amount in raises.items():
         path = _find_quota_path(queue, key)
         quota = cached.node.get_quota(key)
@@ -196,8 +197,8 @@ def _build_quota_raise_proposal(trials: AdmissionTrials, field: _QuotaField, rai
             return None
         before, after = format_amount(key.resource, current), format_amount(key.resource, current + amount)
         operations.append(build_operation(f"{path}/{field.name}", after))
-        phrases.append(f"of {key.resource} in flavor {key.flavor} from {before} to {after}")
-    summary = f"raise {field.name} {' and '.join(phrases)} in ClusterQueue {cached.name}"
+        amount_texts.append(f"of {key.resource} in flavor {key.flavor} from {before} to {after}")
+    summary = f"raise {field.name} {' and '.join(amount_texts)} in ClusterQueue {cached.name}"
     return _build_queue_proposal(queue, summary, field, operations)
 
 

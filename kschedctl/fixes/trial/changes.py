@@ -290,7 +290,7 @@ _UPDATES: Mapping[type[Struct], Callable[[Any, Any], bool]] = {
 
 
 def is_valid_update(before: Any, after: Any) -> bool:
-    """Return whether the API server accepts the changed object as an update of the object before.
+    """Return whether the API server accepts the object `after` as an update of `before`.
 
     Otherwise the object has to be recreated. An object with another UID is always a new one, and kinds without rules
     here accept all updates.

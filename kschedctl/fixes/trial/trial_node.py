@@ -111,7 +111,7 @@ def collect_node_selection_keys(spec: PodSpec) -> set[str]:
 
 
 def find_missing_host_with_files(trial: RemedyTrial, key: str, values: Iterable[str]) -> str:
-    """Return the first required host if no required host exists and the pod has hostPath volumes, otherwise "".
+    """Return the first of the required hosts if none of them exists and the pod has hostPath volumes, otherwise "".
 
     `key` and `values` are a required label or field of nodes. Only the hostname label and the field metadata.name can
     name a host. A claim's local volume is not considered, as it pins the pod by itself.

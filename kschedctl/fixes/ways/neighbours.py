@@ -281,8 +281,8 @@ def _iter_move_fixes(trial_node: TrialNode, position: Position, allowed_nodes: B
 def _describe_move_loss(cluster: Cluster, pod: Pod) -> tuple[str, Price | None]:
     """Describe what is lost when the pod moves, and return the price of this loss.
 
-    The price is None, which stands for the usual price of a move, unless data, the identity of a StatefulSet's pod, or
-    the wish not to be evicted are at stake.
+    The price is LOSS if files of hostPath volumes stay behind. It is GUARANTEE if the pod loses other data, belongs to
+    a StatefulSet, or asks not to be evicted. Otherwise it is None, which stands for the usual price of a move.
     """
     from kschedctl.replay.eviction_harms import find_eviction_harms  # noqa: PLC0415 - few pods can be evicted
 

@@ -166,14 +166,19 @@ def _find_nodes_in_failed_zones(nodes: NodeColumns) -> Bools:
 
     If no zone has a node without a fault, no node is marked, because the faults then do not depend on the zone.
     """
+    # Nodes (N,) that report a fault. Nodes with the same taints share a taint set.
     taint_sets, set_numbers = nodes.taint_sets
     is_faulty = np.array([any(map(reports_fault, taints)) for taints in taint_sets], np.bool_)[set_numbers]
+
+    # Zones without a working node. Nodes without a zone have code -1, which is the last entry.
     zones = nodes.label(ZONE)
     is_working_in_zone = (zones.codes >= 0) & ~is_faulty
     is_zone_failed = np.ones(len(zones.values) + 1, np.bool_)
     is_zone_failed[zones.codes[is_working_in_zone]] = False
-    is_zone_failed[-1] = False  # nodes without a zone have code -1
-    return is_zone_failed[zones.codes] & bool(is_working_in_zone.any())
+    is_zone_failed[-1] = False
+    if not is_working_in_zone.any():
+        return np.zeros(len(nodes), np.bool_)
+    return is_zone_failed[zones.codes]
 
 
 def _has_rare_devices(trial_node: TrialNode, model: Node) -> bool:
@@ -325,6 +330,8 @@ def build_added_nodes_fix(
     sizes: Resources = {
         resource: _format_amount_rounded_up(resource, amount) for resource, amount in (larger or {}).items()
     }
+
+    # Add the nodes under names that are free.
     suffix = "larger" if sizes else "more"  # so that nodes of both kinds can be added together
     candidate_names = (f"{name}-{suffix}-{number}" for number in range(len(view.nodes) + count))
     free_names = (candidate for candidate in candidate_names if candidate not in view.nodes.index)

@@ -170,7 +170,8 @@ def _build_volume_creation_fix(
         commands += [*deletion.preparation, render_volume_claim_recreation(claim, reset_claim(claim))]
         weakens = deletion.weakens
         price = deletion.price
-    if volume.spec.host_path is not None and volume.spec.csi is None and volume.spec.node_affinity is None:
+    is_on_no_particular_node = volume.spec.csi is None and volume.spec.node_affinity is None
+    if volume.spec.host_path is not None and is_on_no_particular_node:
         directories = "a hostPath is a different directory on each node, so a pod that moves leaves its data behind"
         weakens = "; ".join(filter(None, (weakens, directories)))
     cost = NEW_VOLUME

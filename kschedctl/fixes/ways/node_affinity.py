@@ -302,12 +302,12 @@ def _build_preferred_terms_fix(trial_node: TrialNode) -> Fix:
         return _set_affinity_terms(pod, terms=(), preferred=preferred_terms)
 
     # The first requirement whose loss has a price of its own decides the price.
-    weakens: str = ANYWHERE
-    price: Price | None = None
-    for term in find_required_terms(trial_node.trial.pod):
-        for requirement in term.match_expressions:
-            if price is None:
-                weakens, price = _price_requirement_loss(requirement)
+    losses = [
+        _price_requirement_loss(requirement)
+        for term in find_required_terms(trial_node.trial.pod)
+        for requirement in term.match_expressions
+    ]
+    weakens, price = next(((loss, price) for loss, price in losses if price is not None), (ANYWHERE, None))
     text = "make the pod's required node affinity a preference"
     edits = build_pod_edits(trial_node.trial.pod, change)
     return Fix(

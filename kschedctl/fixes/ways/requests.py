@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -216,11 +216,14 @@ def _set_request_amount(pod: Pod, request: PodRequest, resource: str, new_amount
         pod_resources = set_amount(pod.spec.resources or ResourceRequirements())
         return replace(pod, spec=replace(pod.spec, resources=pod_resources))
 
-    containers: list[Container] = list(getattr(pod.spec, request.field))
-    for index, container in enumerate(containers):
-        if container.name == request.container_name:
-            containers[index] = replace(container, resources=set_amount(container.resources))
-    return replace(pod, spec=replace(pod.spec, **{request.field: tuple(containers)}))
+    containers: Sequence[Container] = getattr(pod.spec, request.field)
+    changed_containers = tuple(
+        replace(container, resources=set_amount(container.resources))
+        if container.name == request.container_name
+        else container
+        for container in containers
+    )
+    return replace(pod, spec=replace(pod.spec, **{request.field: changed_containers}))
 
 
 def _can_overcommit(resource: str) -> bool:

@@ -143,14 +143,16 @@ def _is_emptiest_domain_tainted(trial_node: TrialNode, counts: DomainCounts) -> 
 
     Such domains should not count. A cordon or a fault is temporary, so that domains with these count again later.
     """
+    # Nodes (N,) with lasting taints that the pod does not tolerate. Nodes with the same taints share a taint set.
     taint_sets, set_numbers = trial_node.cycle.view.nodes.taint_sets
     tolerations = trial_node.cycle.info.spec.tolerations
     lasting_sets = [[taint for taint in taints if not _is_temporary(taint)] for taints in taint_sets]
     is_set_untolerated = [
         find_untolerated_taint(taints, tolerations, HARD_EFFECTS) is not None for taints in lasting_sets
     ]
-    is_untolerated = np.array(is_set_untolerated, np.bool_)[set_numbers]  # by node
+    is_untolerated = np.array(is_set_untolerated, np.bool_)[set_numbers]
 
+    # Nodes (N,) of the domains with the fewest counted pods.
     is_domain_emptiest = counts.exists & (counts.counts == counts.counts[counts.exists].min(initial=0))
     codes = counts.column.codes
     is_in_emptiest = counts.eligible & (codes >= 0) & is_domain_emptiest[codes]

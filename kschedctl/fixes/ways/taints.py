@@ -258,12 +258,7 @@ def _iter_toleration_corrections(trial_node: TrialNode, taint: Taint) -> Iterato
         else:
             corrected = Toleration(taint.key, "Exists", effect=effect)
 
-        if likeness is Likeness.IN_KEY:
-            change_text = f"key {toleration.key} to key {corrected.key}"
-            if has_value:
-                change_text += f" and value {corrected.value}"
-        else:
-            change_text = f"{_format_toleration(toleration)} to {_format_toleration(corrected)}"
+        change_text = _describe_toleration_change(toleration, corrected, likeness)
         text = f"correct the toleration from {change_text}, the node's taint"
         edits = build_pod_edits(trial_node.trial.pod, partial(_replace_toleration, wrong=toleration, right=corrected))
         yield Fix(
@@ -275,6 +270,14 @@ def _iter_toleration_corrections(trial_node: TrialNode, taint: Taint) -> Iterato
             cost=TYPO,
             price=Price.CORRECTION,
         )
+
+
+def _describe_toleration_change(wrong: Toleration, right: Toleration, likeness: Likeness) -> str:
+    """Describe the change from the wrong to the right toleration, by the keys if the wrong key held more than a key."""
+    if likeness is not Likeness.IN_KEY:
+        return f"{_format_toleration(wrong)} to {_format_toleration(right)}"
+    value_text = f" and value {right.value}" if right.value else ""
+    return f"key {wrong.key} to key {right.key}{value_text}"
 
 
 def _replace_toleration(pod: Pod, wrong: Toleration, right: Toleration) -> Pod:
@@ -299,8 +302,9 @@ def _classify_toleration_mistake(
 ) -> Likeness | None:
     """Return how the toleration resembles the taint, or None if it does not.
 
-    A key that also holds the taint's value or effect is IN_KEY. A misspelled key, a misspelled value, or a swapped key
-    and value is a TYPO. With the right key, a value that may mean another known taint is OTHER_VALUE.
+    - IN_KEY: the key also holds the taint's value or effect.
+    - TYPO: key and value are swapped, the key is misspelled, or the key is right and the mistake is elsewhere.
+    - OTHER_VALUE: the key is right, but the value may mean another known taint.
 
     >>> platform = Taint("applications", "platform-amd64", "NoSchedule")
     >>> _classify_toleration_mistake(Toleration("applications/platform-amd64", "Exists"), platform, [platform]).name
@@ -323,17 +327,23 @@ def _classify_toleration_mistake(
         return Likeness.TYPO
 
     if toleration.key == taint.key:
-        # With several known values, another value may be meant, unless it is missing or misspelled
-        values = [other.value for other in known_taints if other.key == taint.key]
-        is_only_value = set(values) <= {taint.value}
-        is_value_alike = toleration.operator == "Exists" or toleration.value in ("", taint.value)
-        if is_only_value or is_value_alike or is_typo(toleration.value, taint.value, values):
-            return Likeness.TYPO
-        return Likeness.OTHER_VALUE
+        return _classify_mistake_besides_key(toleration, taint, known_taints)
 
-    keys = {other.key for other in known_taints}
-    same_name = toleration.key.rpartition("/")[2].lower() == taint.key.rpartition("/")[2].lower()
-    return Likeness.TYPO if same_name or is_typo(toleration.key, taint.key, keys) else None
+    # The key is misspelled. Keys that differ only in their domains have the same name.
+    known_keys = {known.key for known in known_taints}
+    has_same_name = toleration.key.rpartition("/")[2].lower() == taint.key.rpartition("/")[2].lower()
+    return Likeness.TYPO if has_same_name or is_typo(toleration.key, taint.key, known_keys) else None
+
+
+def _classify_mistake_besides_key(toleration: Toleration, taint: Taint, known_taints: Collection[Taint]) -> Likeness:
+    """Return OTHER_VALUE if the value of a toleration with the taint's key may mean another known taint, else TYPO."""
+    if toleration.operator == "Exists" or toleration.value in ("", taint.value):
+        return Likeness.TYPO  # the value is missing, or the effect differs
+    known_values = [known.value for known in known_taints if known.key == taint.key]
+    has_other_values = any(value != taint.value for value in known_values)
+    if has_other_values and not is_typo(toleration.value, taint.value, known_values):
+        return Likeness.OTHER_VALUE
+    return Likeness.TYPO
 
 
 def _format_toleration(toleration: Toleration) -> str:

@@ -22,7 +22,7 @@ from kschedctl.api.tolerations import UNSCHEDULABLE_TAINT, is_tolerated
 from kschedctl.cluster import Cluster
 from kschedctl.lint.objects.subject import join_names
 from kschedctl.lint.objects.workload import Workload
-from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
+from kschedctl.scheduler.engine.cycle import Cycle, FilterOutcome, run_cycle
 from kschedctl.scheduler.framework import PluginError, PluginVerdict
 from kschedctl.scheduler.framework.declaration import PluginClass
 from kschedctl.scheduler.framework.dependencies import Effect
@@ -485,9 +485,10 @@ def _build_placement_result(
 def _describe_resource_shortage(cycle: Cycle, eligible: Bools) -> str:
     """Describe why the eligible nodes do not take the pod, as in ``of 7 usable nodes, 4 lack CPU, 3 are full of pods``.
 
-    Nodes that lack only resources come first. Each remaining node is counted once, for the first plugin that rejects
-    it. Returns "" if no node lacks only resources, because more room would not help then. Also returns "" if
-    NodeResourcesFit does not run, or if PreFilter rejects the pod.
+    Nodes that lack only resources come first. They include nodes where the resources are reserved for nominated pods.
+    Each remaining node is counted once, for the first plugin that rejects it. Returns "" if no node lacks only
+    resources, because more room would not help then. Also returns "" if NodeResourcesFit does not run, or if PreFilter
+    rejects the pod.
     """
     outcome = cycle.filter
     if NodeResourcesFit.name not in outcome.verdicts or cycle.pre_filter.status.rejected:
@@ -497,28 +498,38 @@ def _describe_resource_shortage(cycle: Cycle, eligible: Bools) -> str:
     rejected_by_others = np.zeros(len(eligible), np.bool_)
     for verdict in other_verdicts:
         rejected_by_others |= verdict.rejected
-    lacks_only_resources = cycle.considered & fit_verdict.rejected & ~rejected_by_others
-    groups = _group_by_reasons(fit_verdict, lacks_only_resources)
+    passes_others = cycle.considered & ~rejected_by_others
 
-    # Other nodes would take the pod if no room was reserved for nominated pods
-    has_room = cycle.considered & ~fit_verdict.rejected & ~rejected_by_others
-    has_only_reserved_room = eligible & has_room & outcome.by_nominated
-    reserved_groups = {
-        name: _group_by_reasons(verdict, has_only_reserved_room & (outcome.first == outcome.order.index(name)))
-        for name, verdict in outcome.with_nominated.items()
-    }
+    # Nodes that lack only resources, with and without the room that is reserved for nominated pods
+    lacks_only_resources = passes_others & fit_verdict.rejected
+    has_only_reserved_room = eligible & passes_others & ~fit_verdict.rejected & outcome.by_nominated
+    reserved_groups = _group_by_reserving_plugin(outcome, has_only_reserved_room)
     reserved_resources = reserved_groups.pop(NodeResourcesFit.name, [])
-    groups = _merge_equal_reasons([*groups, *reserved_resources])
-    if not groups:
+    resource_groups = _merge_equal_reasons([*_group_by_reasons(fit_verdict, lacks_only_resources), *reserved_resources])
+    if not resource_groups:
         return ""
 
     # Count each remaining node for the first plugin that rejects it
+    other_groups = []
     unexplained = eligible & cycle.considered & ~lacks_only_resources & ~has_only_reserved_room
     for verdict in other_verdicts:
-        groups += _group_by_reasons(verdict, unexplained)
+        other_groups += _group_by_reasons(verdict, unexplained)
         unexplained = unexplained & ~verdict.rejected
-    all_groups = _merge_equal_reasons(chain(groups, *reserved_groups.values()))
+    all_groups = _merge_equal_reasons(chain(resource_groups, other_groups, *reserved_groups.values()))
     return describe_node_reasons(all_groups, int(eligible.sum()), "usable node")
+
+
+def _group_by_reserving_plugin(
+    outcome: FilterOutcome, has_only_reserved_room: Bools
+) -> dict[str, list[tuple[int, list[str]]]]:
+    """Group the nodes whose room is reserved for nominated pods by the plugin that rejects them, then by reasons.
+
+    `has_only_reserved_room` is a mask (N,) of these nodes. Each counts for the plugin that upstream reports for it.
+    """
+    return {
+        name: _group_by_reasons(verdict, has_only_reserved_room & (outcome.first == outcome.order.index(name)))
+        for name, verdict in outcome.with_nominated.items()
+    }
 
 
 def _merge_equal_reasons(groups: Iterable[tuple[int, list[str]]]) -> list[tuple[int, list[str]]]:

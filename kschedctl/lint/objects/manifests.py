@@ -237,9 +237,7 @@ def find_release_namespaces(manifests: Iterable[tuple[JsonObject, Location]]) ->
         if is_in_release_namespace and isinstance(namespace, str) and namespace:
             namespaces_by_release[get_helm_release(place)].add(namespace)
     return {
-        release: namespace
-        for release, (namespace, *other_namespaces) in namespaces_by_release.items()
-        if not other_namespaces
+        release: next(iter(namespaces)) for release, namespaces in namespaces_by_release.items() if len(namespaces) == 1
     }
 
 

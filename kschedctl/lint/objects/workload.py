@@ -232,6 +232,8 @@ def read_workload(subject: Subject) -> Workload | None:
     metadata = object_at(template, "metadata")
     template_fields = {"metadata": drop_nulls(metadata), "spec": drop_nulls(template.get("spec") or {})}
     typed = convert_field(template_path, template_fields, api.PodTemplateSpec)
+
+    # A pod of a cluster has fields that the API server added
     spec = typed.spec
     is_stored_pod = subject.kind == "Pod" and "status" in subject.document
     if is_stored_pod:

@@ -483,8 +483,8 @@ VL_RWO_WITH_HARD_SPREAD = Rule(
     WARNING,
     find_shared_single_node_volumes,
     summary="Replicas that share a volume that only one node or zone can use",
-    why="All replicas have to run where the volume is. Replicas elsewhere stay Pending or in ContainerCreating, at "
-    "the latest after a drain or rollout.",
+    why="All replicas have to run where the volume is. Replicas elsewhere stay Pending or in ContainerCreating, "
+    "in some cases only after the next drain or rollout.",
     fix="Use a StatefulSet with volumeClaimTemplates, or a ReadWriteMany volume",
     source=f"{doc.VOLUMES}; https://github.com/kubernetes/kubernetes/issues/116629",
 )

@@ -293,21 +293,12 @@ def find_tolerations_without_selector(context: LintContext) -> Iterator[Problem]
     left out.
     """
     facts = context.facts
-    # Nodes share sets of taints, so each set is checked once
-    taint_sets, taint_set_of_node = facts.view.nodes.taint_sets
     for workload in context.workloads:
         if workload.kind == "DaemonSet" or any(not existing.key for existing in workload.spec.tolerations):
             continue
         usable = facts.get_eligible_nodes(workload) & _find_nodes_with_requested_devices(context, workload)
         for i, toleration in enumerate(workload.spec.tolerations):
-            is_set_tolerated = [
-                any(
-                    _is_custom_taint(taint.key) and taint.effect in HARD_EFFECTS and tolerates(toleration, taint)
-                    for taint in taints
-                )
-                for taints in taint_sets
-            ]
-            dedicated = np.array(is_set_tolerated, np.bool_)[taint_set_of_node]
+            dedicated = _find_nodes_with_tolerated_custom_taint(context, toleration)
             other_nodes = usable & ~dedicated
             if (usable & dedicated).any() and other_nodes.any():
                 message = (
@@ -445,11 +436,25 @@ TT_ALL_ELIGIBLE_CORDONED = Rule(
     ERROR,
     find_workloads_without_usable_node,
     summary="Every node that the pods select is cordoned or has a taint that they do not tolerate",
-    why="New pods stay Pending. Verified by replay.",
+    why="New pods stay Pending. Verified by replay: the pods fit on no node.",
     fix="Uncordon a node, tolerate the taint, or allow other nodes",
     source=doc.TAINTS,
     needs_cluster=True,
 )
+
+
+def _find_nodes_with_tolerated_custom_taint(context: LintContext, toleration: Toleration) -> Bools:
+    """Return a mask (N,) of the nodes with a custom NoSchedule or NoExecute taint that the toleration tolerates."""
+    # Nodes share sets of taints, so each set is checked once
+    taint_sets, taint_set_of_node = context.facts.view.nodes.taint_sets
+    is_set_tolerated = [
+        any(
+            _is_custom_taint(taint.key) and taint.effect in HARD_EFFECTS and tolerates(toleration, taint)
+            for taint in taints
+        )
+        for taints in taint_sets
+    ]
+    return np.asarray(np.array(is_set_tolerated, np.bool_)[taint_set_of_node], np.bool_)
 
 
 def _find_nodes_with_requested_devices(context: LintContext, workload: Workload) -> Bools:

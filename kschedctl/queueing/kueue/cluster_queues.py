@@ -529,18 +529,23 @@ def _add_cohorts(cache: QueueCache, cohorts: Iterable[Cohort], queue_cohort_name
     whose parents form a cycle are stored in ``cohorts_with_cyclic_parents``. The cohort that completes a cycle when it
     is added is also reported in the cache's ``problems``.
     """
+    # Add the cohorts with their quotas. As upstream, each is checked for a cycle among the cohorts added so far.
     parents: dict[str, str] = {}
     for cohort in cohorts:
-        name, parent = cohort.metadata.name, cohort.spec.parent_name
-        quotas, weight = parse_quotas(cohort.spec.resource_groups), parse_weight(cohort.spec.fair_sharing)
-        cache.cohorts[name] = CohortNode(name, quotas, weight)
-        if parent:
-            parents[name] = parent
-        if has_cyclic_parents(name, parents):  # given the cohorts added so far, as upstream
+        name = cohort.metadata.name
+        quotas = parse_quotas(cohort.spec.resource_groups)
+        cache.cohorts[name] = CohortNode(name, quotas, weight=parse_weight(cohort.spec.fair_sharing))
+        if cohort.spec.parent_name:
+            parents[name] = cohort.spec.parent_name
+        if has_cyclic_parents(name, parents):
             cache.problems.append(f"Cohort {name}: cohort has a cycle")
+
+    # Add the cohorts that exist only as names
     for name in (*parents.values(), *queue_cohort_names):
         if name and name not in cache.cohorts:
             cache.cohorts[name] = CohortNode(name, quotas={})
+
+    # Link the cohorts to their parents
     cache.cohorts_with_cyclic_parents = frozenset(name for name in cache.cohorts if has_cyclic_parents(name, parents))
     for name, parent in sorted(parents.items()):
         child, parent_node = cache.cohorts[name], cache.cohorts[parent]

@@ -237,7 +237,8 @@ class Queues:
         if node.parent.name in self.cache.cohorts_with_cyclic_parents:
             return ()
         root = node.root
-        return [queue.name for queue in root.iter_queues()] if isinstance(root, CohortNode) else (name,)
+        assert isinstance(root, CohortNode)  # only cohorts are parents
+        return [queue.name for queue in root.iter_queues()]
 
     def find_admissibility_error(self, info: WorkloadInfo, selector: Selector, *, is_adjusted: bool) -> str:
         """Return why a ClusterQueue may never admit a Workload, or "" if it may.

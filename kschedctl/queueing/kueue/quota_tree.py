@@ -100,7 +100,8 @@ class QuotaNode:
         This is the free local quota plus the quota that is available from the parent. A borrowing limit caps the
         parent's part at the unused quota that this node lends to the parent, plus the limit. Upstream: available.
         """
-        subtree_quota, usage = self.subtree_quota.get(key, 0), self.get_usage(key)
+        subtree_quota = self.subtree_quota.get(key, 0)
+        usage = self.get_usage(key)
         if self.parent is None:
             return subtract_amounts(subtree_quota, usage)
 

@@ -229,7 +229,8 @@ class KueueReplay:
             return None
 
         # Queues and states are reported as the scheduler leaves them, before the controllers change them
-        active, inadmissible = self._list_active_workloads(), self._list_inadmissible_workloads()
+        active = self._list_active_workloads()
+        inadmissible = self._list_inadmissible_workloads()
         states = self._render_workloads()
         changed_states = {key: state for key, state in states.items() if states_before.get(key) != state}
 

@@ -706,13 +706,16 @@ def _compute_quota_reservation(assignment: Assignment, queue: QueueSnapshot) -> 
     """
     reserved: Usage = {}
     for key, amount in assignment.quota.items():
-        quota, usage = queue.node.get_quota(key), queue.node.get_usage(key)
+        quota = queue.node.get_quota(key)
+        usage = queue.node.get_usage(key)
         if assignment.borrowing == 0:
-            reserved[key] = max(0, min(amount, subtract_amounts(quota.nominal, usage)))
+            unused = subtract_amounts(quota.nominal, usage)
+            reserved[key] = max(0, min(amount, unused))
         elif quota.borrowing_limit is None:
             reserved[key] = amount
         else:
-            reserved[key] = min(amount, subtract_amounts(add_amounts(quota.nominal, quota.borrowing_limit), usage))
+            unused_with_borrowing = subtract_amounts(add_amounts(quota.nominal, quota.borrowing_limit), usage)
+            reserved[key] = min(amount, unused_with_borrowing)
     return reserved
 
 

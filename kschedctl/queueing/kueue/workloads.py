@@ -502,20 +502,21 @@ def _compute_admitted_requests(
     """
     pod_counts = _count_remaining_pods(workload, gates)
     templates = {pod_set.name: pod_set.template.spec for pod_set in workload.adjusted_pod_sets}
+    is_topology_aware = Gate.TOPOLOGY_AWARE_SCHEDULING in gates
     pod_sets = []
     for assigned in admission.pod_sets:
-        requests, count = dict(assigned.usage), assigned.count
+        requests = dict(assigned.usage)
+        count = assigned.count
 
         # Record the topology domains, which count all pods, even those that have ended
         domains = None
-        if assigned.topology is not None and Gate.TOPOLOGY_AWARE_SCHEDULING in gates:
+        if is_topology_aware and assigned.topology is not None:
             template = templates.get(assigned.name)
             pod_requests = divide_requests(requests, count) if template is None else compute_requests(template)
             domains = [
                 DomainRequests(domain.values, pod_requests, domain.count) for domain in assigned.topology.domains
             ]
-
-        delayed = assigned.delayed_topology if Gate.TOPOLOGY_AWARE_SCHEDULING in gates else ""
+        delayed = assigned.delayed_topology if is_topology_aware else ""
 
         # Reduce the quota to that of the remaining pods
         remaining = pod_counts.get(assigned.name, 0)
@@ -539,9 +540,10 @@ def build_shape_key(workload: WorkloadState, pod_sets: Sequence[PodSetRequests])
     pod_set_keys = []
     for index, pod_set in enumerate(workload.adjusted_pod_sets):
         spec = pod_set.template.spec
-        count, requests = pod_set.count, {}
         if index < len(pod_sets):
             count, requests = pod_sets[index].count, pod_sets[index].requests
+        else:
+            count, requests = pod_set.count, {}
         pod_set_key = {
             "name": pod_set.name,
             "initContainers": [(container.resources.requests, container.ports) for container in spec.init_containers],

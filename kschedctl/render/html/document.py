@@ -133,22 +133,25 @@ def _arrange_sections(
     """Return the sections in order: the answer, the fixes, for one pod the widgets, then the evidence.
 
     In reports about many pods, the widgets come last. Sections of an audit can be folded, and those without errors and
-    warnings are folded at first. `parts` is changed in place.
+    warnings are folded at first. `parts` are the sections of the page.
     """
+    first_parts = parts[:1]
+    if first_parts and not first_parts[0].title:
+        first_parts = _split_off_answer(first_parts[0])
+    other_parts = parts[1:]
     if isinstance(document, PlainReport) and (states := document.describe_sections()):
         opened = document.list_open_sections()
-        parts[1:] = [
+        other_parts = [
             replace(section, folded=True, opened=section.title in opened, state=states.get(section.title, ""))
-            for section in parts[1:]
+            for section in other_parts
         ]
-    if parts and not parts[0].title:
-        parts[:1] = _split_off_answer(parts[0])
 
-    fixes = [section for section in parts[1:] if section.title in TITLES]
-    evidence = [section for section in parts[1:] if section not in fixes]
+    sections = [*first_parts, *other_parts]
+    fixes = [section for section in sections[1:] if section.title in TITLES]
+    evidence = [section for section in sections[1:] if section not in fixes]
     if get_document_kind(document) == "Explanation":
-        return [*parts[:1], *fixes, *widgets, *evidence]
-    return [*parts[:1], *fixes, *evidence, *widgets]
+        return [*sections[:1], *fixes, *widgets, *evidence]
+    return [*sections[:1], *fixes, *evidence, *widgets]
 
 
 def _split_off_answer(first: HtmlSection) -> list[HtmlSection]:

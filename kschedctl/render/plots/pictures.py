@@ -41,6 +41,8 @@ TITLE, UNIT, TICKS, KEYS, PAD, RIGHT = 0.42, 0.22, 0.52, 0.2, 0.15, 0.4
 """Sizes in inches: the heights of a title, a unit, the ticks with their axis title, and a row of legend keys; the left
 and right margins.
 """
+LINE_HEIGHT = KEYS
+"""The height of a line of text below the plots, in inches."""
 STACK_THICKNESS, BAR_GROUP_THICKNESS = 0.72, 0.84
 """The thickness of a stack of bars, and of the bars of one place side by side, as shares of the distance of places."""
 KEYS_IN_ROW = 3
@@ -130,6 +132,7 @@ def _draw_figure(plots: Sequence[Plot], caveat: str, form: str, **options: Any) 
     """Draw the plots below each other, then the caveat and how many plots are left out. Return the file's bytes."""
     from matplotlib import figure as figures  # noqa: PLC0415 - extra "plots"
 
+    # Choose what is drawn: the first plots, and lines of text below them.
     shown = plots[:MAX_PLOTS]
     lines = []
     if caveat:
@@ -137,13 +140,19 @@ def _draw_figure(plots: Sequence[Plot], caveat: str, form: str, **options: Any) 
     left_out = len(plots) - len(shown)
     if left_out:
         lines.append((f"… {counted(left_out, 'more plot')} {agreeing(left_out, 'is', 'are')} not drawn", FAINT))
-    figure = figures.Figure(figsize=(WIDTH, sum(map(compute_height, shown)) + KEYS * len(lines)), facecolor="white")
-    top = figure.get_figheight()
+    height = sum(map(compute_height, shown)) + LINE_HEIGHT * len(lines)
+    figure = figures.Figure(figsize=(WIDTH, height), facecolor="white")
+
+    # Draw the plots from the top down.
+    top = height
     for plot in shown:
         _draw_plot(plot, figure, top)
         top -= compute_height(plot)
-    for i, (line, color) in enumerate(reversed(lines)):
-        figure.text(PAD / WIDTH, (i + 0.5) * KEYS / figure.get_figheight(), line, color=color)
+
+    # Draw the lines from the bottom up. matplotlib takes positions as shares of the figure.
+    for lines_below, (line, color) in enumerate(reversed(lines)):
+        y = (lines_below + 0.5) * LINE_HEIGHT
+        figure.text(PAD / WIDTH, y / height, line, color=color)
     written = BytesIO()
     figure.savefig(written, format=form, **options)
     return written.getvalue()

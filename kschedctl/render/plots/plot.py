@@ -223,8 +223,14 @@ def choose_ticks(values: Sequence[float]) -> list[float]:
     if least == greatest:
         greatest = least + 1
     power = math.floor(math.log10((greatest - least) / MOST_STEPS))
-    for step in (factor * 10.0**power for factor in STEPS):
-        first, last = math.floor(least / step), math.ceil(greatest / step)
-        if last - first <= MOST_STEPS:
-            break  # if no step is large enough, the largest one is used
+
+    def find_ends(step: float) -> tuple[int, int]:
+        """Return the multiples of the step that enclose all values, as factors."""
+        return math.floor(least / step), math.ceil(greatest / step)
+
+    # Choose the smallest step of which few are enough, or the largest step if all are too small.
+    steps = [factor * 10.0**power for factor in STEPS]
+    ends_by_step = {step: find_ends(step) for step in steps}
+    step = next((step for step, (first, last) in ends_by_step.items() if last - first <= MOST_STEPS), steps[-1])
+    first, last = ends_by_step[step]
     return [round(i * step, max(-power, 0)) for i in range(first, last + 1)]

@@ -76,7 +76,7 @@ def with_current_budget_statuses(cluster: Cluster, before: Cluster, *, is_scaled
 
 
 def _find_changed_pods(before: Cluster, after: Cluster) -> Sequence[_ChangedPod]:
-    """Return the pods that have another node than before, or that exist only before or after. May be empty."""
+    """Return the pods that have another node than before, or that exist only before or after."""
     if before.pods is after.pods:
         return []
     old_nodes = set(zip(before.pods.list_keys(), before.pods.node.texts(), strict=True))

@@ -180,6 +180,7 @@ class CreationFailures:
 
         Failures that events report come first, starting with the newest. The condition's failure comes last.
         """
+        # The failures that events report
         events_by_message: dict[str, list[Event]] = {}
         for event in sorted(events, key=get_last_time, reverse=True):
             short_message = shorten_api_message(extract_api_message(event.message))
@@ -195,6 +196,8 @@ class CreationFailures:
                 age=format_age(last, self._now),
                 times=_count_creation_attempts(similar_events),
             )
+
+        # The failure that the condition reports, unless an event reports it as well
         if condition is None:
             return
         message = extract_api_message(condition.message)

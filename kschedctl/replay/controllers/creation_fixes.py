@@ -200,6 +200,7 @@ class MissingPods:
         before = self.document or self._stored_manifest
         if not allowed or before is None or owner.kind not in SCALED_KINDS or self._is_autoscaled:
             return None
+
         after: Any = copy.deepcopy(dict(before))
         after.setdefault("spec", {})["replicas"] = allowed
         commands: tuple[str, ...] = ()
@@ -390,8 +391,8 @@ class MissingPods:
     def _build_patch_commands(self, patch: JsonObject) -> tuple[str, ...]:
         """Return the command that patches the workload, as a tuple.
 
-        The tuple is empty if the patch is empty, if not the live workload has to be changed, or if its kind cannot be
-        patched.
+        The tuple is empty if the patch is empty, if the workload's manifest has to be changed instead of the live
+        workload, or if the workload's kind cannot be patched.
         """
         if not patch or not self._is_live_workload_to_be_changed or self._editable_owner.kind in UNPATCHABLE_KINDS:
             return ()

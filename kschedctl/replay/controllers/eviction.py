@@ -139,7 +139,7 @@ class Evictions:
         recorded only if the pod was healthy and budgets apply to it.
         """
         was_recorded = not self._ignores_budgets(position) and is_ready(self._get_pod(position))
-        # A recorded eviction and a recorded recovery cancel each other out. Only one without the other is made up for
+        # A recorded eviction and a recorded recovery cancel each other out. If only one was recorded, undo it
         if was_recorded and not recovered:
             self.record_recovery(position)
         elif recovered and not was_recorded:

@@ -209,9 +209,9 @@ def find_fixes_for_report(
 ) -> tuple[CreationFix, ...]:
     """Return fixes for a denial that events report: a missing ServiceAccount or a violation of Pod Security.
 
-    The fixes are derived from the denial's message, for denials that replaying admission with the fields that were read
-    does not show. Return () for any other denial. For a violation of Pod Security, return () as well if no pods are
-    missing or ``template``, the manifest that creates the workload's pods, is None.
+    The fixes are derived from the denial's message, because a replay of admission may lack the fields that cause such a
+    denial. Return () for any other denial. For a violation of Pod Security, return () as well if no pods are missing,
+    or if ``template``, the manifest that creates the workload's pods, is None.
     """
     message = report.failures[0].message if report.failures else ""
     if POD_SECURITY_VIOLATED not in message:

@@ -93,6 +93,8 @@ def _place_new_replicas(target: TargetPod) -> PlacedReplicas | None:
     cluster, other_pods = _create_other_replicas(target)
     if not other_pods:
         return None
+
+    # Schedule all replicas, and let evicted pods come back
     replicas = [target.pod, *other_pods]
     simulation = Simulation(Scheduler(add_or_replace_pods(cluster, replicas), target.scheduler.call_extender))
     enable_pod_recreation(simulation)
@@ -102,6 +104,7 @@ def _place_new_replicas(target: TargetPod) -> PlacedReplicas | None:
     outcomes = schedule_victims_until_stable(simulation, simulation.schedule(positions))
     if simulation.interrupted:
         raise KeyboardInterrupt
+
     unplaced = [position for position in positions if not view.has_node(position)]
     victims = _list_victims(simulation, outcomes, own_pods=positions)
     is_none_placed = len(unplaced) == len(positions)
@@ -124,6 +127,7 @@ def _replay_update(target: TargetPod, workload: Struct) -> PlacedReplicas | None
     Return None if the controller creates no pods, or if all of its new pods get a node without evicting pods of others.
     Raises KeyboardInterrupt if the user interrupts.
     """
+    # Plan the change of the workload's pods
     cluster = target.scheduler.cluster
     existing = ExistingPods(cluster)
     workload = existing.with_current_replicas(workload)
@@ -134,6 +138,8 @@ def _replay_update(target: TargetPod, workload: Struct) -> PlacedReplicas | None
         return None
     if change.removed:
         set_rollout_limits(change, workload)
+
+    # Put the new pods and their claims into the cluster. Old pods are renamed if a new pod takes their name.
     create_allowed_claims(cluster, creation, {title: change.new})
     deletions = {(pod.metadata.namespace, pod.metadata.name): None for pod in change.removed}
     cluster = change_pods(creation.apply_to(cluster), deletions)

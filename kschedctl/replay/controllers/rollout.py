@@ -23,6 +23,7 @@ from kschedctl.replay.controllers.creation_fixes import build_object_change_fix
 from kschedctl.replay.controllers.workload_change import Pace, WorkloadChange, get_slot
 from kschedctl.replay.settling import remove_pods_of_failed_jobs
 from kschedctl.reports.not_created import CreationFix, NotCreated
+from kschedctl.reports.placements import ROLLOUT_COMPLETE
 from kschedctl.scheduler.simulation.outcome import NOT_TRIED, SCHEDULED, Outcome, Progress
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.text.counts import agreeing, counted
@@ -152,7 +153,7 @@ class Rollout:
         if not (change.rolling and change.removed and change.new):
             return ""
         if not (self.old or self.waiting or self.coming):
-            return "complete"
+            return ROLLOUT_COMPLETE
         new_count = len(change.new)
         waiting_new_pods = self.waiting.keys() - {*self.kept}
         running = new_count - len(self.coming) - len(waiting_new_pods)
@@ -213,28 +214,41 @@ class Rollout:
     # -- StatefulSets and DaemonSets -----------------------------------------------------------------------------
 
     def _replace_pods_in_place(self) -> list[Position]:
-        """Fill empty slots, then remove pods without a successor, and then replace pods within the limits.
+        """Create pods for empty slots or, if there are none, replace old pods. Return the created pods.
 
-        Return the created pods. An ordered workload does nothing while one of its pods has no node.
+        Before old pods are replaced within the limits, old pods without a successor and old pods whose successor runs
+        are removed. Old pods without a node are replaced even beyond the limits. An ordered workload does nothing while
+        one of its pods has no node.
         """
         if self.change.ordered and self._has_pod_without_node():
             return []
 
-        # Empty slots come first in `coming`
-        if self.coming and self.coming[0] not in self.replaces:
-            new_slot_count = sum(position not in self.replaces for position in self.coming)
-            return self._create_next_pods(1 if self.change.ordered else new_slot_count)
+        # New pods for empty slots come first in `coming`. Nothing is removed or replaced until all of them exist.
+        is_slot_empty = bool(self.coming) and self.coming[0] not in self.replaces
+        if is_slot_empty:
+            return self._fill_empty_slots()
 
         self._remove_old_pods(self._done)
         self._done = []
 
-        # Old pods without a node may be replaced beyond the limits. Their successors come first in `coming`.
-        limit = max(self.change.surge, self.change.unavailable) - len(self.waiting)
-        successors_of_unbound = takewhile(lambda new: self._has_no_node(self.replaces[new]), self.coming)
-        count = max(limit, len(list(successors_of_unbound)))
+        count = self._count_replaceable_pods()
         if not self.change.surge:  # without surge, an old pod leaves before its successor is created
             self._remove_old_pods([self.replaces[new] for new in self.coming[:count] if new in self.replaces])
         return self._create_next_pods(count)
+
+    def _fill_empty_slots(self) -> list[Position]:
+        """Create and return the new pods that replace no old pod. In an ordered workload, create only the first one."""
+        empty_slot_count = sum(position not in self.replaces for position in self.coming)
+        return self._create_next_pods(1 if self.change.ordered else empty_slot_count)
+
+    def _count_replaceable_pods(self) -> int:
+        """Return how many old pods may be replaced now: as many as the limits allow, and all that have no node.
+
+        Every pod in `coming` must have a predecessor. The successors of old pods without a node come first.
+        """
+        limit = max(self.change.surge, self.change.unavailable) - len(self.waiting)
+        successors_of_unbound = list(takewhile(lambda new: self._has_no_node(self.replaces[new]), self.coming))
+        return max(limit, len(successors_of_unbound))
 
     def _has_pod_without_node(self) -> bool:
         """Return whether a new pod, or an old pod that has a successor, has no node."""

@@ -313,7 +313,7 @@ def _choose_daemon_pod(scheduler: Scheduler, name: str, pods: Sequence[Pod]) -> 
     if not pods:
         nodes = len(scheduler.cluster.nodes)
         hint = f"its node selection and tolerations exclude all of the {counted(nodes, 'node')}"
-        raise UsageError(f"{name} creates no pod here", hint=hint)
+        raise UsageError(f"{name} creates no pod on any node", hint=hint)
     unschedulable = [pod for pod in pods if not _is_schedulable(scheduler, pod)]
     pod = unschedulable[0] if unschedulable else pods[0]
     if len(pods) == 1:

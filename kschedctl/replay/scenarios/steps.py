@@ -355,7 +355,7 @@ def scale_workload(part: parts.ScaleWorkload, cluster: Cluster, read: FileReader
     if part.kind == "StatefulSet":
         new_pods = _create_stateful_set_pods(part, pods, edit)
     else:
-        new_pods = _copy_pod(part, pods, replicas - len(pods), cluster)
+        new_pods = _copy_first_pod(part, pods, replicas - len(pods), cluster)
     for pod in new_pods:
         edit.change_pod(pod, pod)
 
@@ -411,7 +411,7 @@ def _find_first_ordinal(part: parts.ScaleWorkload, cluster: Cluster) -> int:
     return 0
 
 
-def _copy_pod(part: parts.ScaleWorkload, pods: Sequence[Pod], number: int, cluster: Cluster) -> list[Pod]:
+def _copy_first_pod(part: parts.ScaleWorkload, pods: Sequence[Pod], number: int, cluster: Cluster) -> list[Pod]:
     """Return copies of a workload's first pod, with the current priority of its class and with names that are free."""
     model_pod, *_ = pods
     new_pod = node_edits.recreate_pod_with_current_priority(model_pod, cluster)

@@ -194,6 +194,8 @@ def find_wait_reason(workload: KueueWorkload, queues: WaitingQueues) -> WaitReas
     spec, status = workload.spec, workload.status
     if spec.active is False:
         return WaitReason("is deactivated: spec.active is false")
+
+    # Kueue has reserved quota, but the Workload is not admitted yet
     if is_condition_true(status.conditions, QUOTA_RESERVED):
         states = []
         for check in status.admission_checks:
@@ -202,6 +204,8 @@ def find_wait_reason(workload: KueueWorkload, queues: WaitingQueues) -> WaitReas
                 states.append(f"{check.name} is {check.state}{message}")
         details = f": {'; '.join(states)}" if states else ""
         return WaitReason(f"has quota and waits for admission checks{details}")
+
+    # Without quota, the queues decide
     if not spec.queue_name:
         return WaitReason.from_cause("it names no LocalQueue")
     namespace = workload.metadata.namespace
@@ -285,10 +289,11 @@ def _describe_cohort_quota(queue: ClusterQueue, queues: WaitingQueues) -> list[s
 
 
 def _build_outlook_headline(outlook: WorkloadOutlook | None, queue: str) -> str:
-    """Build the headline for a Workload for which there is enough quota.
+    """Build the headline that says where a Workload stands in its queue, or why it gets no quota.
 
-    It gives the Workload's place in the queue if Kueue will admit it, and otherwise the reason why it will not. Without
-    an outlook, it only names the queue.
+    If it gets quota, the headline says that it is next, or gives its place. Otherwise the headline gives the reason, or
+    says that the replay ended before the Workload's turn. If there is no outlook, or the Workload has no place, the
+    headline only names the queue.
     """
     if outlook is None or outlook.position is None:
         return f"waits in ClusterQueue {queue}"

@@ -233,23 +233,17 @@ def forecast_queues(
     replayed = _replay_jobs(cluster, jobs, now)
     admitted = [outlook for job_outlook in replayed.outlooks for outlook in job_outlook.admitted]
     flavors = {outlook.report.resource: outlook.flavors for outlook in replayed.outlooks if outlook.flavors}
+    started = list(_iter_pods_of_unreplayed_jobs(cluster, replayed))
 
-    # Start the pods of jobs whose controllers are not replayed
-    started = []
-    for outlook in replayed.outlooks:
-        if isinstance(outlook.job, OperatorResource | StoredJob):
-            for workload, workload_outlook in replayed.iter_admitted_workloads(outlook.owner):
-                started.append(build_started_pods(cluster, workload, workload_outlook, outlook.owner))
-
-    # Start the pods of admitted Workloads that wait already
+    # Add the Workloads that wait already and that Kueue admits
     owners = {format_key(workload): find_quota_owner(workload, cluster) for workload in cluster.kueue_workloads}
     forecasts = _forecast_waiting_workloads(cluster, replayed.queues, now) if include_waiting else []
     for forecast in forecasts:
         if forecast.admitted is not None:
+            admitted.append(forecast.admitted)
             flavors[forecast.report.resource] = forecast.flavors
             quota_owner = owners[format_key(forecast.workload)]
             started.append(build_started_pods(cluster, forecast.workload, forecast.admitted, quota_owner))
-            admitted.append(forecast.admitted)
 
     return QueueForecast(
         jobs=tuple(replayed.outlooks),
@@ -258,6 +252,14 @@ def forecast_queues(
         started=tuple(started),
         victims=frozenset(find_victim_pod_keys(cluster, admitted, owners)),
     )
+
+
+def _iter_pods_of_unreplayed_jobs(cluster: Cluster, replayed: _ReplayedJobs) -> Iterator[StartedPods]:
+    """Yield the pods of each admitted Workload of the jobs whose controllers are not replayed."""
+    for outlook in replayed.outlooks:
+        if isinstance(outlook.job, OperatorResource | StoredJob):
+            for workload, workload_outlook in replayed.iter_admitted_workloads(outlook.owner):
+                yield build_started_pods(cluster, workload, workload_outlook, outlook.owner)
 
 
 class _WaitingForecast(NamedTuple):

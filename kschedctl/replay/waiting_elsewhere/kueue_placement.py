@@ -111,7 +111,7 @@ def build_started_pods(
     owner = str(job or Owner("Workload", workload.metadata.namespace, workload.metadata.name))
     gated_pods = [pod for pod in find_workload_pods(cluster, workload, job) if _is_gated(pod)]
     if gated_pods:
-        return StartedPods(owner, tuple(_start_gated_pod(pod, outlook, flavors) for pod in gated_pods))
+        return StartedPods(owner, tuple(_build_ungated_pod(pod, outlook, flavors) for pod in gated_pods))
     references = workload.metadata.owner_references
     pods = (
         replace(pod, metadata=replace(pod.metadata, owner_references=references))
@@ -140,7 +140,7 @@ def _is_gated(pod: Pod) -> bool:
     return bool(gates & KUEUE_GATES) and not pod.spec.node_name
 
 
-def _start_gated_pod(pod: Pod, outlook: WorkloadOutlook, flavors: Mapping[str, ResourceFlavor]) -> Pod:
+def _build_ungated_pod(pod: Pod, outlook: WorkloadOutlook, flavors: Mapping[str, ResourceFlavor]) -> Pod:
     """Return a pod without the gates of Kueue, with the node labels and tolerations of its pod set's flavors."""
     admissions = _list_pod_set_admissions(outlook)
     role = compute_role_hash(pod.spec) if len(admissions) > 1 else ""

@@ -81,10 +81,10 @@ class VersionedField(NamedTuple):
             first_minor_without, replacement = self.removed
             return f"was removed in 1.{first_minor_without}: use {replacement}"
         gate = f"the feature gate {self.gate}"
-        first, default = self._find_first_storing_minors()
-        if default is None:
-            return f"needs Kubernetes 1.{first} and {gate}" if gates.minor < first else ""
-        return _describe_gate_requirement(gate, gates.minor, first=first, default=default)
+        first_minor, first_minor_by_default = self._find_first_storing_minors()
+        if first_minor_by_default is None:
+            return f"needs Kubernetes 1.{first_minor} and {gate}" if gates.minor < first_minor else ""
+        return _describe_gate_requirement(gate, gates.minor, known_since=first_minor, on_since=first_minor_by_default)
 
     def _is_gate_on(self, gates: FeatureGates) -> bool:
         """Return whether the gate is on: as configured, or by default if kube-scheduler does not have it."""
@@ -103,18 +103,18 @@ class VersionedField(NamedTuple):
         return first, first_by_default
 
 
-def _describe_gate_requirement(gate: str, minor: int, *, first: int, default: int) -> str:
+def _describe_gate_requirement(gate: str, minor: int, *, known_since: int, on_since: int) -> str:
     """Describe what a minor version needs to have a gate on.
 
-    The gate exists since the minor version `first`, and is on by default since `default`.
+    The gate exists since the minor version `known_since`, and is on by default since `on_since`.
     """
-    if minor >= default:
+    if minor >= on_since:
         return f"needs {gate}, which is off"
-    if minor >= first:
-        return f"needs Kubernetes 1.{default}, or {gate}"
-    if first < default:
-        return f"needs Kubernetes 1.{default}, or 1.{first} and {gate}"
-    return f"needs Kubernetes 1.{default}"
+    if minor >= known_since:
+        return f"needs Kubernetes 1.{on_since}, or {gate}"
+    if known_since < on_since:
+        return f"needs Kubernetes 1.{on_since}, or 1.{known_since} and {gate}"
+    return f"needs Kubernetes 1.{on_since}"
 
 
 _SPREAD = "spec.topologySpreadConstraints[]"

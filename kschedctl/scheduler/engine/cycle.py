@@ -142,7 +142,7 @@ LEFT_OUT = ByVersion(
     "#125197, backported by #125306",
 )
 NARROWING_REJECTS = ByVersion(
-    "plugins that excluded nodes in PreFilter count as having rejected the pod",
+    "plugins that excluded nodes in PreFilter count as rejecting the pod, so events that they registered for retry it",
     (("", False), ("1.31", True)),
     "#122251",
 )
@@ -334,7 +334,8 @@ class Cycle:
 def run_cycle(framework: FrameworkLike, info: PodInfo, view: Fork, sampling: Sampling | None = None) -> Cycle:
     """Run the scheduling cycle of a pod and return its result.
 
-    With `sampling`, only part of the nodes is searched, and the next cycle continues where this one stops. Errors of
+    With `sampling`, only part of the nodes is searched, and the next cycle continues where this one stops. There is no
+    search if PreFilter rejects the pod, or if the pod's nominated node is feasible, which is then taken. Errors of
     plugins and extenders are not raised: `Cycle.error` has upstream's message. A PreEnqueue plugin that rejects the pod
     does not end the cycle.
     """

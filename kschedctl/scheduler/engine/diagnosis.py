@@ -104,7 +104,7 @@ def run_post_filter(cycle: Cycle) -> PostFilterOutcome:
 
 
 ABSENT_COUNT = ByVersion(
-    "the message counts nodes that PreFilter plugins excluded",
+    "the message about a rejected pod also counts nodes that PreFilter plugins excluded",
     (("", True), ("1.30.2", False), ("1.32", True)),
     "#125306, #126022",
 )
@@ -170,9 +170,9 @@ def _count_unexamined_nodes(cycle: Cycle, has_extender_status: Bools) -> int:
     If extenders were called, every node that has no status of its own is counted. Like upstream, this subtracts the
     statuses that extenders gave to nodes that do not exist.
     """
-    not_allowed = int((cycle.view.in_placement & ~cycle.considered).sum())
-    if not not_allowed or not cycle.consultation.calls:
-        return not_allowed
+    excluded_count = int((cycle.view.in_placement & ~cycle.considered).sum())
+    if excluded_count == 0 or not cycle.consultation.calls:
+        return excluded_count
     is_rejected_by_filter = cycle.considered & ~cycle.filter.passing
     with_own_status = int((has_extender_status | is_rejected_by_filter).sum())
     # The consultation has the statuses of all names that extenders gave, the cycle only those of existing nodes

@@ -92,7 +92,10 @@ class DryRunState:
         )
 
     def merge(self, later: DryRunState) -> DryRunState:
-        """Return this result combined with a later result for other nodes. Pods remain sorted by node."""
+        """Return this result combined with a later result for other nodes. Pods remain sorted by node.
+
+        `insufficient_priority` and `violates_nothing` are those of this result.
+        """
         if not later.tried.any():
             return self
         rows = np.concatenate((self.rows, later.rows))
@@ -131,7 +134,7 @@ def build_empty_dry_run(view: Fork, nominated: Delta, budgets: BudgetStatuses) -
         insufficient_priority=np.full(len(view.nodes), UNKNOWN),
         violates_nothing=no_nodes,
         pods=no_pods,
-        rows=view.node[no_pods],
+        rows=np.empty(0, view.node.dtype),
         violating=no_marks,
         must_go=no_marks,
     )

@@ -161,18 +161,22 @@ class Sampling:
         which other nodes count as processed. The search ends early at a node that is marked in `failed` (N,), because a
         plugin failed there. `nominated_row` is the row of the pod's nominated node, which was examined before.
         """
-        # Find how many nodes are examined, in order from the start index on.
+        # Sort the nodes from the start index on.
         start = self.start
         node_count = len(offered)
-        needed = self.count_nodes_needed(node_count, terms)
         order = np.roll(offered, -(start % node_count)) if node_count else offered
+
+        # Find how many nodes are examined. Like upstream, the search ends before the first feasible node too many.
+        needed = self.count_nodes_needed(node_count, terms)
         feasible_places = np.flatnonzero(~rejected[order])
         examined_count = node_count
-        if len(feasible_places) > needed:  # like upstream, the search ends before the first feasible node too many
+        if len(feasible_places) > needed:
             examined_count = int(feasible_places[needed])
+
+        # A node on which a plugin fails is the last node that is examined.
         failed_places = NOWHERE if failed is None else np.flatnonzero(failed[order[:examined_count]])
         has_failed = bool(len(failed_places))
-        if has_failed:  # the search ends at the first node that failed
+        if has_failed:
             examined_count = int(failed_places[0]) + 1
 
         # The nominated node was examined, too, if a plugin rejected it without failing there.

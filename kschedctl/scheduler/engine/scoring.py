@@ -194,8 +194,8 @@ def _add_returned_nodes(view: Fork, offered: OfferedNodes) -> tuple[Fork, Rows]:
     similar_rows = [Row(0 if row == NO_ROW else row) for row in offered.rows.tolist()]
     fork = view.with_changes(view.cluster, {}, list(zip(similar_rows, nodes, strict=True)))
     try:
-        offers = view.snapshot.demands.build_offer_matrix(nodes)
+        allocatable = view.snapshot.demands.build_offer_matrix(nodes)
     except InputError as error:
         raise PluginError(str(error)) from None
-    fork.allocatable = np.concatenate((view.allocatable, offers))
+    fork.allocatable = np.concatenate((view.allocatable, allocatable))
     return fork, np.arange(len(view.nodes), len(fork.nodes))

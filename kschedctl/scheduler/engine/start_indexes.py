@@ -77,8 +77,9 @@ class EveryStart:
         two_rounds = np.concatenate((self.places, self.places + self.offered))
         examined = two_rounds[first + sample_size] - self.starts
 
-        # Searches that find the same feasible node first have the same sample. The sums are those of `_columns`.
-        ties, lost, hits = self._find_best_per_search(sample_size).sums[:, first % len(self.places)]
+        # Searches that find the same feasible node first have the same sample.
+        best = self._find_best_per_search(sample_size)
+        ties, lost, hits = best.sums[:, first % len(self.places)]  # one row for each of the `_columns`
         return Searches(sample_size, examined, ties, lost=lost, hits=hits)
 
     def _build_full_searches(self) -> Searches:

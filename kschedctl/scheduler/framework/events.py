@@ -169,7 +169,7 @@ QUEUEING_HINTS = "SchedulerQueueingHints"
 
 PRE_CHECKED_WITHOUT_HINTS = (NODE, ASSIGNED_POD, UNSCHEDULABLE_POD, "StorageClass")
 PRE_CHECKED = ByVersion(
-    "objects whose events the scheduler checks (nodes: preCheckForNode) before it calls queueing hints",
+    "kinds of objects whose events must pass a check (for nodes: preCheckForNode) before queueing hints are called",
     (("", PRE_CHECKED_WITHOUT_HINTS), ("1.31", (NODE, "StorageClass")), ("1.32", ())),
 )
 

@@ -195,8 +195,8 @@ def describe_unmet(
 ) -> str:
     """Describe alternative sets of requirements of which a node meets none, and the labels that the node has instead.
 
-    `others` describes further alternatives. `node` is the node as the subject of a clause. `share` describes all nodes
-    that meet none of the alternatives. Without `share`, only the node is described.
+    `others` describes further alternatives. `node` names the node in the text. With `share`, which describes all nodes
+    that meet none of the alternatives, the text says that these nodes are ruled out, and the node is only an example.
 
     >>> describe_unmet([[Wanted("disk", "In", ("ssd",), "hdd"), Wanted("gpu", "In", ("yes",))]])
     'needs disk=ssd and gpu=yes, but the node has disk=hdd and no label gpu'

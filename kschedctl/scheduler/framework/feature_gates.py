@@ -247,7 +247,7 @@ class FeatureGates:
     def _validate_overrides(self) -> Iterator[GateFault]:
         """Yield the errors that the scheduler reports for the overrides, sorted by gate.
 
-        In newer versions, enabled gates that depend on disabled gates follow.
+        Newer versions also report each enabled gate that depends on a disabled gate. These errors come last.
         """
         for name, value in sorted((self.overrides or {}).items()):
             if name not in _GROUP_GATES and name not in ALL_GATE_STAGES:

@@ -38,7 +38,7 @@ from kschedctl.snapshot.pod_info import PodInfo
 PREEMPTION_UNDER_WAY = "waiting for the preemption for this pod to be finished"
 GROUP_PREEMPTION_UNDER_WAY = "waiting for the preemption for this pod group to be finished"
 REGISTERS_POD_EVENTS = ByVersion(
-    "the plugin registers for deletions of pods, but its queueing hint skips them all, so no more pods are retried",
+    "the plugin registers for pod deletions, but its queueing hint ignores all of them, so they cause no extra retries",
     (("", False), ("1.34", True)),
 )
 
@@ -174,8 +174,8 @@ class DefaultPreemption(PreemptionPlugin):
             return Ineligible(TERMINATING, tuple(_iter_terminating_pods(lower_priority_pods, view)))
         return None
 
-    def select_victims(self, cycle: Cycle) -> LowerPriority:
-        """Return the selector of potential victims: all pods with a lower priority than the pod."""
+    def build_selection(self, cycle: Cycle) -> LowerPriority:
+        """Build the selection of the pods that may be evicted: all pods with a lower priority than this pod."""
         return LowerPriority(cycle.view, cycle.info.priority)
 
     def count_candidates_wanted(self, nodes: int) -> int:

@@ -32,7 +32,7 @@ SCORED_IMAGES = ByVersion(
     "#130231",
 )
 THRESHOLD_IMAGES = ByVersion(
-    "images that count for the highest score, which needs 1000 MiB per image",
+    "images for each of which a node must have 1000 MiB to get the highest score",
     (("", CountedImages.CONTAINERS), ("1.37", CountedImages.CONTAINERS_AND_VOLUMES)),
     "#138951",
 )

@@ -129,10 +129,11 @@ class NodeAffinityUnmet(Fact, frozen=True):
         return f"{needs or NO_POSSIBLE_TERM}{scope.share}"
 
     def _describe_needs(self, node: str, share: str = "") -> str:
-        """Describe the needs as a predicate of the pod. Return "" if no required term can match any node.
+        """Describe the needs without their subject, the pod, as in "needs disk=ssd, but the node has disk=hdd".
 
-        `node` is the node as the subject of a clause. `share` describes all nodes that do not match,
-        or is empty.
+        Return "" if no required term can match any node. `node` is the node as the subject of a clause. If `share` is
+        given, such as "all 12 nodes", the text says that the needs rule out these nodes, and the node is only an
+        example.
         """
         if self.selector:
             return describe_unmet((self.selector,), node=node, share=share)

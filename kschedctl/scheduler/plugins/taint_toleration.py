@@ -123,7 +123,8 @@ class _UntoleratedTaintFinder:
     def find_taint(self, row: int) -> UntoleratedTaint | None:
         """Return the taint of the node at `row` that rejects the pod, or None if no taint does.
 
-        If all nodes are uninitialized, this is the taint of uninitialized nodes, unless the pod tolerates it.
+        If all nodes are uninitialized, this is the taint of uninitialized nodes, unless the pod tolerates it. This
+        taint comes with the number of uninitialized nodes and the number of all nodes.
         """
         node_count = len(self._set_of_node)
         taint_set = self._set_of_node[row]

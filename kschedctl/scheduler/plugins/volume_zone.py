@@ -149,8 +149,11 @@ class VolumeZone(DeclaredPlugin[list[VolumeTopology], None]):
         """
         if state is None:
             result = self.pre_filter(info, view)
-            for reason in result.status.reasons:
-                yield Rejection(np.ones(len(view.nodes), np.bool_), Code.UNRESOLVABLE, reason)
+            if result.status.rejected:
+                all_nodes = np.ones(len(view.nodes), np.bool_)
+                for reason in result.status.reasons:
+                    yield Rejection(all_nodes, Code.UNRESOLVABLE, reason)
+                return
             state = result.state or []
         is_labelled = np.logical_or.reduce([view.nodes.label(key).present for key in TOPOLOGY_LABELS])
         is_outside = np.zeros(len(view.nodes), np.bool_)

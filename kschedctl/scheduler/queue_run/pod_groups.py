@@ -261,14 +261,18 @@ class _GroupAttempt:
 
         Pods that are already being deleted are left out. Members may share victims.
         """
-        # A member's preemption also clears nominations for its node.
         for member in result.members:
-            if victims := self._exclude_terminating_victims(member.victims):
-                self.run.preempt(member.position, victims, member.row)
+            victims_of_member = self._exclude_terminating_victims(member.victims)
+            if victims_of_member:
+                self.run.preempt(member.position, victims_of_member, member.row)
                 self._gate_preemptor(member.position)
-        if victims := self._exclude_terminating_victims(result.victims):
-            self.run.record.victims += victims
-            self._gate_preemptor(self.order[0])  # any member stands for the group
+
+        # These victims belong to no single member or node, so no other pod loses its nomination for a node to them.
+        victims_of_group = self._exclude_terminating_victims(result.victims)
+        if victims_of_group:
+            self.run.record.victims += victims_of_group
+            any_member, *_ = self.order  # each member stands for the group, which is the preemptor
+            self._gate_preemptor(any_member)
 
     def _exclude_terminating_victims(self, victims: Sequence[Position]) -> tuple[Position, ...]:
         """Return the victims that are not already being deleted."""

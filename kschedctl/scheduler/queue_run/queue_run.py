@@ -115,15 +115,18 @@ class QueueReplay(SchedulingLoop):
         """
         has_gang_scheduling = self.scheduler.gates.enabled("GangScheduling")
         pod_count = len(self.view.pods)
-        if has_gang_scheduling:  # no pod exists until it arrives
+
+        # Let no pod exist until it arrives if groups wait for their pods.
+        if has_gang_scheduling:
             is_arriving = np.ones(pod_count, np.bool_)
             absent = np.ones(pod_count, np.bool_)
         else:
             is_arriving = self.view.node < 0
             absent = np.zeros(pod_count, np.bool_)
         self.view.absent = absent
+
         for position in find_positions(is_arriving):
-            absent[position] = False
+            absent[position] = False  # also in the view, which has the same array
             info = self.build_info(position)
             if not info.spec.node_name and self.pods.find_framework(position):
                 pod = QueuedPod(position, info.priority, signature=self._sign_pod(info))
@@ -181,7 +184,7 @@ class QueueReplay(SchedulingLoop):
             self.queue.done(position)
         else:
             self.attempt_pod(position, framework)
-        self.view.preempting.clear()
+        self.view.preempting.clear()  # it gates only the pods that this cycle puts back
 
         # Record whether it waits at Permit, and end the waits that it completes.
         if waiting := self.waiting.pods.get(position):

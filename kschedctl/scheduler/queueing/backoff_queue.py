@@ -120,6 +120,7 @@ class BackoffQueue:
     def find_next_completion(self) -> int | None:
         """Return the first time at which the backoff of some pod is over, or None if no pod backs off."""
         expirations = [self.get_backoff_expiration(pod) for pod in (self._pods.peek(), self._errors.peek()) if pod]
+        # A pod also waits through the window in which its backoff ends.
         return min(expirations) + ORDERING_WINDOW if expirations else None
 
     def is_backing_off(self, pod: QueuedPod) -> bool:

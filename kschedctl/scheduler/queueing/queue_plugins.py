@@ -275,8 +275,8 @@ def _may_affect_waiting_pod(pod: Pod, info: PodInfo, view: Fork, *, heeds_namesp
     metadata = pod.metadata
     if heeds_namespace and metadata.namespace == info.namespace:
         return True
-    labels = view.namespace_labels.get(metadata.namespace, {})
-    return any(term.matches(metadata.namespace, metadata.labels, labels) for term in info.required_affinity)
+    namespace_labels = view.namespace_labels.get(metadata.namespace, {})
+    return any(term.matches(metadata.namespace, metadata.labels, namespace_labels) for term in info.required_affinity)
 
 
 class QueuePlugins:

@@ -212,13 +212,12 @@ class SchedulingLoop(ABC):
         until a pod is bound or evicted.
         """
         timed_out = self.waiting.time_out(self.queue.clock)  # advances the clock
-        parks_gangs = timed_out is None
         ended = self.waiting.park_gangs() if timed_out is None else [timed_out]
         for waiting in ended:
             self.end_wait(waiting, waiting.build_timeout_outcome())
 
         # Ending the waits has put the pods back into the queue. Parked pods stay out of it until they are unparked.
-        if parks_gangs:
+        if timed_out is None:
             for waiting in ended:
                 self.queue.delete(waiting.pod.position)
         self.queue.flush_backoff()

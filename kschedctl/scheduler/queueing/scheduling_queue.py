@@ -224,10 +224,11 @@ class SchedulingQueue:
         pod.backoff_expiration = None
         pod.flushed = False
 
-        # Without hints, the pod backs off if any event moved pods while it was tried.
+        # Without hints, the pod backs off after an error, or if any event moved pods while it was tried.
+        has_any_event_moved_pods = self._latest_move_cycle >= self.cycle
         if self.rules.by_hints:
             self._requeue(pod, self._find_strategy_after_in_flight_events(pod))
-        elif self._latest_move_cycle >= self.cycle or not rejectors.all:
+        elif has_any_event_moved_pods or not rejectors.all:
             self._back_off(pod)
         else:
             self.unschedulable.add(pod)
@@ -286,7 +287,7 @@ class SchedulingQueue:
                 continue
             if position in self._in_flight:
                 self._in_flight_events.append(_InFlightEvent(ACTIVATE, concerned_pod=position))
-            self._latest_move_cycle = self.cycle
+            self._latest_move_cycle = self.cycle  # read only by queues without hints
 
     def flush_backoff(self) -> None:
         """Move pods whose backoff is over to the active queue."""

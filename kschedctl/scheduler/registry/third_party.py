@@ -166,8 +166,10 @@ def _load_declaration(point: EntryPoint) -> Declaration:
     invalid.
     """
     plugin_label = f'plugin "{point.name}" of {_describe_package(point)}'
-    loaded: tuple[Declaration, Any] = _guard_method(_load_declared_target, f"{plugin_label} cannot be loaded")(point)
-    declaration, target = loaded
+    load_guarded = _guard_method(_load_declared_target, f"{plugin_label} cannot be loaded")
+    declaration: Declaration
+    target: Any
+    declaration, target = load_guarded(point)
     if not any(EXTENSION_POINTS[name].methods for name in declaration.points):
         return declaration
 
@@ -246,24 +248,32 @@ def _guard_plugin(plugin: Plugin, declared: Declaration, plugin_label: str) -> P
     checks["filter"] = partial(_check_and_guard_rejections, plugin_label)
 
     # Guard the methods that the plugin has.
-    members: dict[str, object] = {}
+    methods: dict[str, Method] = {}
     for method, check in checks.items():
         function = getattr(plugin, method, None)
         if callable(function):
-            guarded = _guard_method(_add_check(function, check), f"{plugin_label} fails in {method}", method)
-            members[method] = staticmethod(guarded)
-    if "dependencies" not in members:
+            methods[method] = _guard_method(_add_check(function, check), f"{plugin_label} fails in {method}", method)
+    if "dependencies" not in methods:
         declared_kinds = [Dependency(kind, Effect.EITHER) for kind in declared.kinds]
-        members["dependencies"] = staticmethod(lambda info, view: iter(declared_kinds))
+        methods["dependencies"] = lambda info, view: iter(declared_kinds)
 
-    # Pass on its declarations.
-    members["name"] = declared.name
-    members["reads"] = Reads(get_answer_dependency(plugin))
-    peers = Peers(get_peers(plugin))
-    members["peers"] = Peers.ALL if peers is Peers.DOMAINS else peers  # DOMAINS needs methods that are not passed on
-    members["permit_timeout"] = int(getattr(plugin, "permit_timeout", MAX_TIMEOUT_SECONDS))
-    guarded_plugin: Plugin = type(declared.name, (), members)()
+    # Which methods a plugin has decides where it runs, so it gets a class of its own with only these methods.
+    members = {method: staticmethod(function) for method, function in methods.items()}
+    guarded_plugin: Plugin = type(declared.name, (), {**members, **_collect_declarations(plugin, declared)})()
     return guarded_plugin
+
+
+def _collect_declarations(plugin: Plugin, declared: Declaration) -> dict[str, object]:
+    """Return the attributes by which the guarded plugin declares its name, its dependencies and its Permit timeout."""
+    peers = Peers(get_peers(plugin))
+    if peers is Peers.DOMAINS:
+        peers = Peers.ALL  # DOMAINS needs methods that are not passed on
+    return {
+        "name": declared.name,
+        "reads": Reads(get_answer_dependency(plugin)),
+        "peers": peers,
+        "permit_timeout": int(getattr(plugin, "permit_timeout", MAX_TIMEOUT_SECONDS)),
+    }
 
 
 def _guard_method(method: Method, failure: str, name: str = "") -> Method:

@@ -323,14 +323,14 @@ class CapacityScheduling(PlacedIsReserved, PreemptionPlugin[_QuotaClaim, None]):
         row = view.nodes.index.get(pod.status.nominated_node_name)
         if row is None or cycle.get_node_status(row).code is Code.UNRESOLVABLE:
             return None
-        selection = self.select_victims(cycle)
+        selection = self.build_selection(cycle)
         objects = view.pods.objects
         terminating = [p for p in view.pods_on(row) if objects[p].metadata.deletion_timestamp is not None]
         leaving = tuple(position for position in terminating if selection.could_be_victim(position))
         return Ineligible(TERMINATING, leaving) if leaving else None
 
-    def select_victims(self, cycle: Cycle) -> _QuotaVictims:
-        """Return the selection of the pods that may be evicted for this pod.
+    def build_selection(self, cycle: Cycle) -> _QuotaVictims:
+        """Build the selection of the pods that may be evicted for this pod.
 
         Raises PluginError if PreFilter did not run.
         """

@@ -157,6 +157,7 @@ def build_numa_list(topologies: Iterable[NodeResourceTopology], index: Mapping[s
             topologies_by_row[index[topology.metadata.name]] = topology
     zones = {row: _list_numbered_zones(topology) for row, topology in topologies_by_row.items()}
 
+    # The settings of each node's topology manager, and the numbers and costs of the node's zones
     node_count = len(index)
     width = max(map(len, zones.values()), default=0)  # the largest number of NUMA nodes
     has_topology = np.zeros(node_count, np.bool_)
@@ -174,6 +175,7 @@ def build_numa_list(topologies: Iterable[NodeResourceTopology], index: Mapping[s
         for place, (_number, zone) in enumerate(zones[row]):
             costs[row, place, : len(numbers)] = _list_costs(zone, numbers)
 
+    # The amounts that are available in each zone
     zone_amounts: list[_ZoneAmount] = []
     for row, topology in topologies_by_row.items():
         for place, (_number, zone) in enumerate(zones[row]):

@@ -215,14 +215,19 @@ class AlikePods:
         )
 
     def build_copy_ranking(self) -> CopyRanking | None:
-        """Build the ranking of nodes for copies of one pod, or return None if nodes have to be ranked in another way.
+        """Build the ranking of all nodes for copies of one pod, which is updated after each copy.
 
-        Raises PluginError if a plugin fails.
+        Return None if no node is feasible for reasons that last, or if the pods use claims, because copies may then get
+        different answers. Also return None if nodes cannot be judged in groups: in the cycle of a pod group, while
+        nodes are closed one after another, or if a plugin rules it out. Raises PluginError if a plugin fails.
         """
-        # As in `_get_grouped_ranking`, nodes are not grouped in the cycle of a pod group or while nodes are closed.
-        is_grouping_off = self.view.group_since is not None or self.view.closed is not None
-        if self.hopeless or self.claims or is_grouping_off:
-            return None
+        is_in_cycle_of_pod_group = self.view.group_since is not None
+        closes_nodes_in_turn = self.view.closed is not None
+        if is_in_cycle_of_pod_group or closes_nodes_in_turn:
+            return None  # `_get_grouped_ranking` gives the reasons
+        if self.hopeless or self.claims:
+            return None  # no node is feasible, or copies may get different answers
+
         self.local.bring_up_to_date(NO_ROWS)
         return CopyRanking.from_plugins(self._consulted_plugins)
 

@@ -206,8 +206,9 @@ class Attempts(PodsOnNodes):
         scheduler_names = dict.fromkeys(
             self.get_required_framework(member).profile.scheduler_name for member in members
         )
-        if key is None or len(scheduler_names) > 1:
+        if len(scheduler_names) > 1:
             raise PluginError(SEVERAL_SCHEDULERS.format(*scheduler_names))
+        assert key is not None  # the members are the pods of a group
 
         # Try without preemption first.
         priority = self.gangs.find_preemption_priority(key, members)
@@ -233,8 +234,8 @@ class Attempts(PodsOnNodes):
         """Return and forget the pods that were preempted for a pod that is bound now."""
         return self.victims.pop(position, ()) if self.victims else ()
 
-    def evict_victims(self, victims: Sequence[Position], preemptor: Position) -> Sequence[Position]:
-        """Evict the victims immediately, and return them.
+    def evict_victims(self, victims: Sequence[Position], preemptor: Position) -> None:
+        """Evict the victims immediately.
 
         The victims are counted as preempted and marked as absent. The nodes of the victims are recorded, and for each
         victim the pods that might have been evicted in its place.
@@ -252,7 +253,6 @@ class Attempts(PodsOnNodes):
         if self.view.absent is not None:
             self.view.absent[list(victims)] = True
         self.evict(victims)
-        return victims
 
     def log_evictions(self, preemptor: Position, victims: Iterable[Position]) -> None:
         """Add an entry to `evictions` for each of the preemptor's victims, which have just left their nodes.
@@ -287,7 +287,8 @@ class Attempts(PodsOnNodes):
     def _has_stayed(self, position: Position) -> bool:
         """Return whether the pod is on the node that it had in the snapshot, and has never been preempted."""
         initial_rows = self.scheduler.view.node
-        if position in self._evicted or position >= len(initial_rows):
+        is_created_later = position >= len(initial_rows)
+        if position in self._evicted or is_created_later:
             return False
         return bool(initial_rows[position] == self.view.node[position])
 

@@ -429,7 +429,8 @@ class Gangs:
 def _has_pod_affinity(info: PodInfo) -> bool:
     """Return whether the pod has pod affinity or anti-affinity terms.
 
-    Upstream does not see all terms of members that it has just assumed. See TopologyCounts.as_listed.
+    Upstream does not see all terms of members that it has just assumed. See
+    `TopologyCounts.without_pods_overlooked_upstream`.
     """
     affinity = info.spec.affinity
     return affinity is not None and bool(affinity.pod_affinity or affinity.pod_anti_affinity)

@@ -310,7 +310,7 @@ class LocalScores:
         return closed.mask[rows]
 
     def _compute_scores(self, view: Fork, rows: Rows, added_pods: Rows | None = None) -> Scores:
-        """Return the scores of `rows` in the given view, with INFEASIBLE for each row that rejects the pod.
+        """Return the scores of `rows` in the view, with INFEASIBLE for each row that rejects the pod or is closed.
 
         `added_pods` has the number of additional pods like this one that each row is assumed to have. None stands for
         no additional pods.

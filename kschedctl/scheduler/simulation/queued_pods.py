@@ -258,7 +258,8 @@ class QueuedPods:
     def wake_after_placement(self, position: Position) -> None:
         """Wake waiting pods after a pod was placed on a node.
 
-        Group members that did not fit go back into the scheduling queue first.
+        Group members that did not fit go back into the scheduling queue first. If there are gangs, parked pods go back
+        as well.
         """
         if self.gangs:
             self._record_move()
@@ -269,7 +270,8 @@ class QueuedPods:
     def wake_after_evictions(self, victims: Sequence[Position]) -> None:
         """Wake waiting pods after the victims were evicted.
 
-        Group members that did not fit go back into the scheduling queue first.
+        Group members that did not fit go back into the scheduling queue first. If there are gangs, parked pods go back
+        as well, unless there are no victims.
         """
         if victims and self.gangs:
             self._record_move()
@@ -304,6 +306,7 @@ class QueuedPods:
             self._advice.is_any_rejector_registered(rejector, occurrence.event)
             for rejector in self.scheduling_queue.unschedulable.list_rejectors()
         )
+        # A pod that waits at Permit considers the event if it comes back.
         if is_interesting or self.waits.pods:
             self.scheduling_queue.move(occurrence)
 

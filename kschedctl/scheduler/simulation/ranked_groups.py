@@ -265,10 +265,11 @@ class RankedGroups:
 
         If the group gets its first feasible row or loses its last one, the arrays of feasible groups are outdated.
         """
-        count = int(self.count[group])
-        self.count[group] = count + change
+        old_count = int(self.count[group])
+        new_count = old_count + change
+        self.count[group] = new_count
         self.feasible_count += change
-        if not (count and count + change):  # the group was or is without feasible rows
+        if old_count == 0 or new_count == 0:
             self._is_selection_outdated = True
 
     # -- lists ---------------------------------------------------------------------------------------------------

@@ -163,6 +163,10 @@ class KnownFailures:
             rejectors = failures[key] = find_rejectors(cycle)
         return rejectors
 
+    def record_rejectors(self, position: Position) -> None:
+        """Find the plugins that reject a pod which fits nowhere now, and record them for identical pods."""
+        self.find_rejectors(position)
+
     def build_message(self, position: Position) -> str:
         """Return kube-scheduler's message for a pod that fits nowhere now, running its cycle and PostFilter."""
         cycle = self._placements.run_cycle(self._get_framework(position), position)
@@ -270,7 +274,7 @@ class ReusedAnswers:
         """
         in_gang = position in self.gang_pods
         if in_gang:
-            self.failures.find_rejectors(position)  # recorded for later, since preemption may change them
+            self.failures.record_rejectors(position)  # now, since preemption may change them
         candidate, outcome = self.find_preemption_candidate(position, framework)
 
         # With a candidate, its victims are to be evicted, and the pod is to be nominated for its node.

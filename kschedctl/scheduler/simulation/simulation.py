@@ -251,7 +251,7 @@ class SettlingLoop(SchedulingLoop):
         self._try_popped_pod(position)
         self._requeue_recreated_pods(replacements)
         new_outcomes = self.outcomes[outcome_count:]
-        if self.queued_pods.tried:
+        if self.queued_pods.tried:  # only pods that were tried can be woken
             for outcome in new_outcomes:
                 if outcome.row >= 0:
                     self.queued_pods.wake_after_placement(outcome.position)
@@ -333,8 +333,12 @@ class SettlingLoop(SchedulingLoop):
         self.queued_pods.determine_rejectors_before_moves(coming, leaving)
 
     def record_bound_pod(self, position: Position, choice: Choice) -> None:
-        """Record the outcome of a pod that is bound to the chosen node, with the victims that were evicted for it."""
+        """Record the outcome of a pod that is bound to the chosen node, with the victims that were evicted for it.
+
+        If there are gangs, the pod also leaves the replayed scheduling queue.
+        """
         if self.queued_pods.gangs:
+            # With gangs, a queue is replayed. A bound pod is no longer in flight there, and cannot lose its nomination.
             self.queued_pods.done(position)
             self._nominated_before.discard(position)
         victims = self.attempts.pop_victims(position)
@@ -462,4 +466,5 @@ class SettlingLoop(SchedulingLoop):
             for position in sorted(ended_waits, key=lambda position: objects[position].key):
                 self.end_wait(ended_waits[position], PREEMPTED)
             victims = [victim for victim in placed if victim not in ended_waits]
-        return self.attempts.evict_victims(victims, preemptor)
+        self.attempts.evict_victims(victims, preemptor)
+        return victims

@@ -10,7 +10,7 @@ import string
 from bisect import bisect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from kschedctl.api.decoding import convert_builtins
 from kschedctl.api.json_values import drop_nulls
@@ -36,6 +36,14 @@ _LETTERS = string.ascii_lowercase + string.digits
 _COMPARISONS = frozenset({"Gt", "Lt"})
 ZONE_DELIMITER = "__"
 _NUMBER = re.compile(r"([+-]?)(0*)(\d+)")
+
+
+class _CollectedText(NamedTuple):
+    """A text that gets a pseudonym."""
+
+    text: str
+    is_head: bool
+    """True for a domain, with its slash, and for a key without a domain."""
 
 
 class Pseudonyms:
@@ -100,26 +108,23 @@ class Pseudonyms:
         return self._replace_key_head(f"{text}/")
 
     def assign_pseudonyms(self) -> dict[str, str]:
-        """Choose a pseudonym for every collected string, and return a map from pseudonyms to their originals.
+        """Choose a pseudonym for every collected text, and return a map from pseudonyms to their originals.
 
-        Pseudonyms are numbered in the order of their originals. The pseudonyms of domains and keys also get a prefix,
-        so that they keep their place among the domains and keys without a pseudonym.
+        Pseudonyms are numbered in the order of their originals. The pseudonyms of heads, which are domains and keys
+        without a domain, also get a prefix, so that they keep their place among the heads without a pseudonym.
         """
         kept_heads = sorted(self._kept_heads - {""})
-        names = [(text, False) for text in self._names]
-        heads = [(text, True) for text in self._heads]
-        texts = sorted(names + heads)
-        digits = max(len(str(len(texts))), MIN_DIGITS)
+        names = [_CollectedText(text, is_head=False) for text in self._names]
+        heads = [_CollectedText(text, is_head=True) for text in self._heads]
+        collected_texts = sorted(names + heads)
+        digits = max(len(str(len(collected_texts))), MIN_DIGITS)
         originals = {}
-        for number, (text, is_head) in enumerate(texts):
-            pseudonym = f"x{number:0{digits}d}"
-            if is_head:
-                pseudonym = f"{_choose_sort_prefix(kept_heads, text)}{pseudonym}"
-                self._heads[text] = pseudonym
-                originals[pseudonym] = text.removesuffix("/")  # a domain is collected with its slash
-            else:
-                self._names[text] = pseudonym
-                originals[pseudonym] = text
+        for number, (text, is_head) in enumerate(collected_texts):
+            prefix = _choose_sort_prefix(kept_heads, text) if is_head else ""
+            pseudonym = f"{prefix}x{number:0{digits}d}"
+            pseudonym_by_text = self._heads if is_head else self._names
+            pseudonym_by_text[text] = pseudonym
+            originals[pseudonym] = text.removesuffix("/") if is_head else text  # a domain is collected with its slash
         return originals
 
     def _replace_key_head(self, text: str) -> str:

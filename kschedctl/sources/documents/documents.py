@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import pairwise
 from typing import BinaryIO, NamedTuple
 
@@ -112,10 +113,8 @@ def parse_without_schemas(content: Content) -> list[ParsedDocument]:
     """
     shortened_text = blank_schemas(content.text)
     if len(shortened_text) < len(content.text):
-        try:
+        with suppress(InputError):  # without schemas, an alias of a value in a schema is an error
             return list(parse_documents(content._replace(text=shortened_text)))
-        except InputError:  # such as an alias of a value in a schema
-            pass
     return list(parse_documents(content))
 
 

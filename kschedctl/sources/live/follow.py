@@ -7,6 +7,7 @@ import math
 import threading
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from queue import Empty, Queue
 
@@ -86,13 +87,11 @@ class Follower:
         Return [] if no update arrives for ``every`` seconds.
         """
         updates = list[Update]()
-        try:
+        with suppress(Empty):  # raised if no further update arrives
             updates.append(self._wait_for_update())
             end = time.monotonic() + MAX_SETTLE_SECONDS
             while time.monotonic() < end:
                 updates.append(self.updates.get(timeout=self.settle))
-        except Empty:
-            pass
         return updates
 
     def _wait_for_update(self) -> Update:

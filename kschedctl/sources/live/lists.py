@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache, partial
 from itertools import chain
 from types import GenericAlias
@@ -340,10 +340,8 @@ class PodCollector:
             # The raw items are decoded only if some pod has a new template.
             decode_raw_items = partial(_decode_raw_items, page.body)
             self._new_fields.check_pods(page.items, decode_raw_items, start=0)
-            try:
+            with suppress(msgspec.ValidationError):  # raised if a field of a pod is null
                 return self._add_rows(page.items)
-            except msgspec.ValidationError:
-                pass  # a field of a pod is null
         return self._add_decoded_again(page)
 
     def _add_rows(self, items: Sequence[Any]) -> int:

@@ -194,6 +194,7 @@ def _read_kinds(
     server = connection.server
     namespace = options.namespace or connection.namespace
     fields = {"Event": f"reason={options.event_reason}"} if options.event_reason else {}
+    absent_kinds = _find_absent_kinds(server, {*QUEUE_KINDS} & {*options.also})
 
     def submit_lists(kinds: Iterable[str]) -> dict[str, Future[_KindResult]]:
         """Start to list the kinds in other threads."""
@@ -210,7 +211,6 @@ def _read_kinds(
         return futures
 
     # Kinds that are always required are listed while the scheduler's setup is read
-    absent_kinds = _find_absent_kinds(server, {*QUEUE_KINDS} & {*options.also})
     unlisted_kinds = {*absent_kinds, OTHER_CUSTOM_RESOURCE}
     futures = submit_lists((*ALWAYS_READ, *(kind for kind in options.also if kind not in unlisted_kinds)))
     scheduler_cluster = build_scheduler_cluster(connection, read_scheduler_setup(server), options)
@@ -393,11 +393,11 @@ def _list_named_objects(server: Server, kind: str, names: Sequence[str]) -> _Kin
 
 
 def _list_kind_if_permitted(server: Server, kind: str, namespace: str, fields: str) -> _KindResult:
-    """List a kind in all namespaces, or only in ``namespace`` if listing all is forbidden.
+    """List a kind in all namespaces or, if listing all is forbidden, only in ``namespace``, with a gap that says so.
 
-    If the server denies the request, `_build_rejected_result` decides. After any other failure, observed kinds and
-    kinds about pod creation give a gap. Raises LeftOutError if an object has unknown fields. Raises ClusterError if an
-    essential kind is denied, or if another kind cannot be read.
+    If the server denies this as well, the result is a gap, or nothing for a kind that is not installed. After any other
+    failure, observed kinds and kinds about pod creation give a gap. Raises LeftOutError if an object has unknown
+    fields. Raises ClusterError if an essential kind is denied, or if another kind cannot be read.
     """
     try:
         return _KindResult(read_list(server, kind, fields=fields), gap=None)

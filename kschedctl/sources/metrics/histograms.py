@@ -142,14 +142,14 @@ def estimate_native_quantile(q: float, buckets: Iterable[NativeBucket], count: f
     # Like Prometheus, count from the nearer end, which is more precise. NaN is above all buckets, so count from below.
     forward = math.isnan(total) or q < 0.5
     rank = (q if forward else 1 - q) * count
-    counted = 0.0
-    bucket = sorted_buckets[0]
     ordered_buckets = sorted_buckets if forward else sorted_buckets[::-1]
-    for bucket in ordered_buckets:
-        counted += bucket.observations
-        if counted >= rank:
-            break
-    counted = min(counted, count)
+    cumulative_counts = list(accumulate(bucket.observations for bucket in ordered_buckets))
+
+    # The first bucket whose cumulative count reaches the rank, or the last bucket if none reaches it
+    indices = (index for index, cumulative_count in enumerate(cumulative_counts) if cumulative_count >= rank)
+    index = next(indices, len(ordered_buckets) - 1)
+    bucket = ordered_buckets[index]
+    counted = min(cumulative_counts[index], count)
     if counted < rank:
         return math.nan if math.isnan(total) else bucket.upper
 

@@ -92,7 +92,7 @@ def test_nothing_is_called_sound_without_grounds(run: Run, write: Write) -> None
     nodes_alone = write(build_node("n1"), name="nodes.json", whole=False)
     assert run(*PENDING, file).code == 0
     code, out, _ = run(*PENDING, nodes_alone)
-    assert (code, get_first_line(out)) == (5, "The state of section pending is unknown")
+    assert (code, get_first_line(out)) == (5, "Not enough data to judge section pending")
     assert "the files contain no list of Pods, so some findings may be missing" in out
 
 

@@ -306,7 +306,7 @@ def test_the_last_ready_node_is_not_removable() -> None:
     unready["status"]["conditions"] = [{"type": "Ready", "status": "Unknown"}]
     found = audit_packing([unready, build_node("n1"), build_node("n2")])
     assert (found.empty, [each.nodes for each in found.savings]) == (("n1", "n2"), [1])
-    assert found.headline.startswith("2 of 2 nodes are empty, of which n2 has to stay as the last ready node")
+    assert found.headline.startswith("2 of 2 nodes are empty, but n2 has to stay as the last ready node")
     found = audit_packing([unready, build_node("n1")])
     assert (found.savings, found.findings) == ((), ())
     found = audit_packing(

@@ -22,9 +22,9 @@ from kschedctl.commands.audit.sampling.sampled_searches import (
     SamplingLimits,
     build_sampling_advice,
     build_sampling_headline,
-    compute_default_sampling_costs,
     compute_sampling_costs,
-    iter_default_pod_kinds,
+    compute_sampling_costs_of_largest_workloads,
+    iter_kinds_of_largest_workloads,
 )
 from kschedctl.errors import UsageError
 from kschedctl.scheduler.scheduler import Scheduler
@@ -68,7 +68,7 @@ def build_tainted_scheduler(nodes: int, best: int, *pods: Json, config: Json | N
 
 
 def compute_costs(found: Scheduler, max_loss: float = 5) -> SamplingCosts:
-    return compute_default_sampling_costs(found, 5, limits=SamplingLimits(max_loss=max_loss))
+    return compute_sampling_costs_of_largest_workloads(found, 5, limits=SamplingLimits(max_loss=max_loss))
 
 
 def get_point(report: SamplingCosts, percentage: int) -> SamplingPoint:
@@ -222,12 +222,13 @@ def test_kinds_are_the_largest_workloads_without_those_pinned_to_a_node() -> Non
     ]
     found = build_tainted_scheduler(10, 1, *running, *waiting)
     assert [
-        (asked, [(kind.workload, kind.pods) for kind in kinds]) for asked, kinds in iter_default_pod_kinds(found, 2)
+        (asked, [(kind.workload, kind.pods) for kind in kinds])
+        for asked, kinds in iter_kinds_of_largest_workloads(found, 2)
     ] == [
         ("pending", [("ReplicaSet shop/new", 2), ("Pod shop/lone", 1)]),
         ("running", [("ReplicaSet shop/web", 3), ("ReplicaSet shop/db", 2)]),
     ]
-    [_, (_, kinds)] = iter_default_pod_kinds(found, 9)
+    [_, (_, kinds)] = iter_kinds_of_largest_workloads(found, 9)
     assert all(not kind.pod.spec.node_name for kind in kinds)
 
 

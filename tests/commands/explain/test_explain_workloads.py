@@ -124,7 +124,7 @@ def test_daemon_set_that_selects_no_node_creates_no_pod(run: Run, write: Write) 
     tainted = build_node("n1", taints=[{"key": "k", "effect": "NoSchedule"}])
     code, _, err = run("explain", "-f", write(tainted), "-f", write(build_workload("DaemonSet"), name="m.json"))
     assert code == 2
-    assert "DaemonSet default/web creates no pod here" in err
+    assert "DaemonSet default/web creates no pod on any node" in err
 
 
 def test_existing_pods_of_a_daemon_set_are_replaced(run: Run, write: Write) -> None:

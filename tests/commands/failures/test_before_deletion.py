@@ -144,8 +144,10 @@ def test_volume_for_one_node_stays_attached_to_the_lost_node(mode: str, attach: 
     assert (failure.unplaced, failure.waiting_until_deleted, failure.late) == (0, (), late)
     if late:
         assert [(group.reason, group.pods) for group in failure.late_pods] == [(LateReason.VOLUME_ATTACHED, ("d/r1",))]
-        assert failure.consequences == "1 pod runs again only once the lost node is deleted"
-        assert "d/r1 gets another node, but starts only once the lost nodes are deleted" in _render(objects, "node")
+        assert failure.consequences == "1 pod runs again only after the lost node's Node object is deleted"
+        assert "d/r1 gets another node, but starts only after the lost nodes' Node objects are deleted" in _render(
+            objects, "node"
+        )
 
 
 def _render(objects: list[Json], unit: str = "zone") -> str:
@@ -184,7 +186,9 @@ def test_pods_that_are_not_replaced_before_the_deletion(
     assert (worst.name, worst.safe, worst.waiting_until_deleted) == ("n1", True, ())
     assert [(group.reason, group.pods) for group in worst.late_pods] == ([(reason, ("d/p-0",))] if reason else [])
     if reason:
-        assert str(report).endswith("Worst is n1: 1 pod runs again only once the lost node is deleted")
+        assert str(report).endswith(
+            "The worst is n1: 1 pod runs again only after the lost node's Node object is deleted"
+        )
         assert any("d/p-0 gets no replacement until" in text for text in report.summary().warnings)
     assert build_page(report, Style())
 

@@ -359,7 +359,10 @@ def test_domains_of_nodes_that_are_not_deleted_yet_count_for_spreading(policy: s
         return
     assert waiting == {"a": {"d/r0", "d/r2"}, "b": {"d/r1"}}
     assert not report.safe
-    answer = "No zone can be lost without disruption. Worst is a: 2 pods wait until the lost node is deleted"
+    answer = (
+        "No zone can be lost without disruption. "
+        "The worst is a: 2 pods wait until the lost node's Node object is deleted"
+    )
     assert str(report) == answer == report.summary().headline
     text = "since spread constraints count domains of unreachable nodes as empty"
     assert any(text in warning for warning in report.summary().warnings)
@@ -492,6 +495,6 @@ def test_waiting_pods_are_those_of_the_worst_loss() -> None:
     worst, *others = report.failures
     assert worst.waiting_until_deleted
     (text,) = report.describe_waiting_pods()
-    assert text.startswith("Until the lost nodes are deleted, pods stay Pending, since ")
+    assert text.startswith("Until the lost nodes' Node objects are deleted, pods stay Pending, since ")
     for failure in (worst, *others):
         assert f"f {failure.name} is lost: {', '.join(failure.waiting_until_deleted)}" in text

@@ -117,7 +117,7 @@ def test_page(run: Run, write: Write) -> None:
         "rebalance", "-f", write(build_tainted_node("n1", "4"), build_node("n2", "4"), build_owned_pod("a", "n1"))
     )
     assert code == 0
-    assert out.startswith("The descheduler stops after 1 eviction in 1 round")
+    assert out.startswith("The descheduler stops after 1 eviction: round 2 evicts nothing")
     assert "n2" in out
     assert "no gain" not in out
 

@@ -56,7 +56,9 @@ def test_pending_pods_without_manifests(run: Run, write: Write) -> None:
     code, out, _ = run("simulate", "--pending", "--snapshot", saved, "-o", "json")
     assert (code, json.loads(out)["placements"].keys()) == (1, {"default/small"})
     shown = run("simulate", "--pending", "--snapshot", saved).out
-    assert shown.endswith(f"Next (fixes for the pods without a node)\n  kschedctl remedies -A --snapshot {saved}\n")
+    assert shown.endswith(
+        f"Next (find fixes for the pods without a node)\n  kschedctl remedies -A --snapshot {saved}\n"
+    )
     assert run("simulate", "--pending", "-n", "shop", "--demo").err.startswith("error: -n needs manifests")
     assert run("simulate", "--demo").err.startswith("error: no manifests")
 
@@ -358,4 +360,4 @@ def test_waiting_pods_of_the_cluster_are_explained_without_the_manifests(run: Ru
     small = write(build_deployment("small", 1, cpu="100m"), name="small.json")
     found = run("simulate", "-f", small, "-n", "shop", "--demo", "--pending")
     assert found.code == 0
-    assert found.out.endswith("Next (why pods still wait)\n  kschedctl explain -A --demo\n")
+    assert found.out.endswith("Next (see why pods still wait)\n  kschedctl explain -A --demo\n")

@@ -63,7 +63,7 @@ def test_default_that_changed_before_the_latest_stage(run: Run) -> None:
 def test_brief_form_says_what_an_upgrade_brings(run: Run) -> None:
     out = " ".join(run("versions", "1.36", "1.37", "--brief").out.split())
     assert re.match(r"4 features newly on by default, \d+ other differences from 1.36 to 1.37", out)
-    assert "newly on by default (since release): DRADeviceTaintRules (1.37), " in out
+    assert "newly on by default since 1.37: DRADeviceTaintRules, " in out
     assert "gates removed (a configuration that sets them is rejected): GangScheduling, " in out
     assert "more: kschedctl whatif --compare-version 1.36 1.37" in out
 

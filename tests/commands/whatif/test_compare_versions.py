@@ -16,7 +16,7 @@ from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.plugins.node_ports import NodePorts
 
 TAINT = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
-BALANCE = "NodeResourcesBalancedAllocation: basis of the score (#135573)"
+BALANCE = "NodeResourcesBalancedAllocation: what the score measures (#135573)"
 SCORES = {"disabled": [{"name": "*"}], "enabled": [{"name": "NodeResourcesBalancedAllocation"}]}
 BALANCE_ALONE = {
     "apiVersion": "kubescheduler.config.k8s.io/v1",

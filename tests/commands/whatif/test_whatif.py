@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from html import unescape
 from typing import Any
 
 import jsonschema
@@ -842,11 +843,14 @@ def test_pods_that_wait_until_a_failed_node_is_deleted() -> None:
     assert (step.displaced, step.ending) == (worst.displaced, worst.ending) == (2, 1)
     assert not is_harmless(report)
     line = report.build_headline_parts()[1]
-    assert "1 pod waits until the failed nodes are deleted; 1 pod runs again only once the failed nodes" in line
+    assert (
+        "1 pod waits until the failed nodes' Node objects are deleted; 1 pod runs again only after the failed nodes'"
+        in line
+    )
     for output in ("table", "brief", "markdown", "html"):
-        text = RENDERERS[output](report, Style(width=300))
-        assert "d/r3 waits until the lost nodes are deleted" in text
-        assert "d/db-0 gets no replacement until the lost nodes are deleted" in text
+        text = unescape(RENDERERS[output](report, Style(width=300)))
+        assert "d/r3 waits until the lost nodes' Node objects are deleted" in text
+        assert "d/db-0 gets no replacement until the lost nodes' Node objects are deleted" in text
 
     # Removed nodes do not exist any more
     removed = run({"removeNodes": {"nodes": ["n3"]}}, objects=objects)

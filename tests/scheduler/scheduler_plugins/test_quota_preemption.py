@@ -301,7 +301,7 @@ def dry_run_all_nodes(cycle: Cycle) -> dict[str, NaiveVictims | str]:
     (plugin,) = cycle.framework.plugins_at("postFilter")
     assert isinstance(plugin, CapacityScheduling)
     view = cycle.view
-    result = dry_run(cycle, np.ones(len(view.nodes), np.bool_), plugin.select_victims(cycle))
+    result = dry_run(cycle, np.ones(len(view.nodes), np.bool_), plugin.build_selection(cycle))
     found: dict[str, NaiveVictims | str] = dict.fromkeys(view.nodes.names, EXCEEDED)
     for row, name in enumerate(view.nodes.names):
         if result.without_evictable_pods[row]:

@@ -355,11 +355,12 @@ def _judge_active_queue(measured: MetricsReading, limits: LatencyLimits, active:
     attempts = count_observations(measured, ATTEMPTS)
     if not attempts_seconds or not attempts:
         return
-    backlog = active * attempts_seconds / attempts
-    if active > limits.waiting and backlog > limits.backlog:
+    seconds_per_attempt = attempts_seconds / attempts
+    backlog_seconds = active * seconds_per_attempt
+    if active > limits.waiting and backlog_seconds > limits.backlog:
         figures = (
             f"{_format_count_of(active, 'pod')} {_agreeing(active, 'is', 'are')} ready: trying them one after the "
-            f"other takes {format_seconds(backlog)}"
+            f"other takes {format_seconds(backlog_seconds)}"
         )
         yield Verdict(Aspect.QUEUE, figures, rules.ACTIVE, rules.ACTIVE.fix, part="active")
 

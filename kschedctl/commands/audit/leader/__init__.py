@@ -19,7 +19,7 @@ from kschedctl.commands.audit.leader.instances import (
 from kschedctl.commands.audit.leader.report import DifferentSetting, LeaderSection, SchedulerLease, ServedName
 from kschedctl.replay.audit_rules import ERROR, NOTE, WARNING, AuditRule, build_verdict
 from kschedctl.reports.findings import Finding
-from kschedctl.reports.unknown import VERDICT, UnknownKind
+from kschedctl.reports.unknown import VERDICT, UnknownKind, describe_unread_kinds
 from kschedctl.text.counts import agreeing, counted, spell_age
 
 ELECTION = "staging/src/k8s.io/client-go/tools/leaderelection/leaderelection.go"
@@ -276,6 +276,9 @@ def _describe_leader(leases: Sequence[SchedulerLease], audited: AuditedCluster) 
         return "leader election is off in the configuration"
     lease = next((scheduler_lease for scheduler_lease in leases if scheduler_lease.lease == str(own_lease)), None)
     if lease is None:
+        gap = audited.cluster.find_gap(LEASE, own_lease.namespace)
+        if gap:
+            return f"{describe_unread_kinds([UnknownKind(LEASE, gap.why, VERDICT)])}, so the leader is unknown"
         return "there is no leader lease"
     if lease.stale or not lease.holder:
         silent_text = f" for {lease.silent_for}" if lease.silent_for else f" since {lease.renewed or 'an unknown time'}"

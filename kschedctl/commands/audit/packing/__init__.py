@@ -86,13 +86,15 @@ def build_packing_section(audited: AuditedCluster, limits: TrialLimits = DEFAULT
     """
     view = audited.scheduler.view
     all_pools = Pools.from_view(view)
-    is_unready = find_unready_nodes(view) & all_pools.workers
-    pools = all_pools._replace(workers=all_pools.workers & ~is_unready)
+    pools = all_pools._replace(workers=all_pools.workers & ~find_unready_nodes(view))
     pending = [view.pods.index[pod.key] for pod in audited.pending if pod.key in view.pods.index]
+
     stranded = find_stranded_capacity(audited.scheduler, pools, pending)
     emptying = find_removable_nodes(audited.scheduler, pools, pending, limits, audited.progress)
     if audited.cluster.find_gap("Pod"):  # unread pods may run on any node
-        emptying = emptying._replace(emptied=(), empty=emptying.empty[:0])
+        no_rows = np.empty(0, np.int64)
+        emptying = emptying._replace(emptied=(), empty=no_rows)
+
     unreplayed_workloads = find_unreplayed_workloads(audited.scheduler, pending)
     facts = _collect_pool_facts(view, pools, stranded, emptying, unreplayed_workloads)
     rooms = tuple(_iter_pool_rooms(view, pools, stranded))
@@ -237,10 +239,14 @@ def _describe_removable_nodes(emptying: EmptyingResult, workers: int, condition:
     empty_count = len(emptying.empty)
     if empty_count:
         empty_part = f"{empty_count:,} of {counted(workers, 'node')} {agreeing(empty_count, 'is', 'are')} empty"
-        if not emptying.tried:
-            empty_part += condition
         if emptying.last:
-            empty_part += f", of which {emptying.last} has to stay as the last ready node"
+            empty_part += f", but {emptying.last} has to stay as the last ready node"
+        if condition and not emptying.tried:
+            if emptying.last:
+                removable = agreeing(empty_count - 1, "the other", "the others")
+            else:
+                removable = agreeing(empty_count, "it", "they")
+            empty_part += f"; {removable} can be removed{condition}"
         parts.append(empty_part)
     if emptying.tried:
         parts.append(f"{_describe_tried_nodes(emptying)}{condition}")
@@ -373,6 +379,7 @@ def _build_stranded_room_finding(
     free = _describe_stranded_shares({room.resource: room.stranded / room.free for room in stranded_resources})
     verb = agreeing(len(stranded_resources), "is", "are")
     nodes_text = f"{node_count:,} of {counted(pool.nodes, 'node')}" if pool.nodes > 1 else "its only node"
+    # These are the reasons of NodeResourcesFit
     lacks_resources = not reasons or any(reason.startswith(("Insufficient ", "Too many pods")) for reason in reasons)
     if lacks_resources:
         no_pod_fits = f"no pod that is pending or usually runs in this pool fits ({', '.join(reasons)})"

@@ -363,20 +363,20 @@ class UndoableDrain(EmptyingDrain):
         return bool(is_feasible.any())
 
     def _find_lasting_pre_filter_rejection(self, position: Position) -> str:
-        """Return the message of a PreFilter that rejects a pod with claims whatever other pods do, or "" if none does.
+        """Return the message of a PreFilter that rejects the pod whatever other pods do, or "" if none does.
 
-        Also return "" for pods with resource claims, since devices may become free.
+        Also return "" for a pod with resource claims, since other pods may free devices.
         """
-        info, framework = (
-            self.simulation.build_arriving_info(position),
-            self.simulation.get_required_framework(position),
-        )
-        pre_filter = run_pre_filter(framework.plugins_at("preFilter"), info, self.simulation.view)
-        if info.spec.resource_claims or not pre_filter.status.rejected:
+        view = self.simulation.view
+        info = self.simulation.build_arriving_info(position)
+        framework = self.simulation.get_required_framework(position)
+        pre_filter = run_pre_filter(framework.plugins_at("preFilter"), info, view)
+        may_devices_become_free = bool(info.spec.resource_claims)
+        if may_devices_become_free or not pre_filter.status.rejected:
             return ""
         if not is_pre_filter_rejection_lasting(pre_filter, framework):
             return ""
-        message = format_pre_filter_rejection(self.simulation.view.nodes_in_placement, pre_filter.status)
+        message = format_pre_filter_rejection(view.nodes_in_placement, pre_filter.status)
         return message.removesuffix(".")
 
     def _find_lasting_rejection_elsewhere(self, position: Position) -> str:

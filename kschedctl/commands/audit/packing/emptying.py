@@ -108,7 +108,10 @@ def _build_emptied_node(view: Fork, pools: Pools, row: Row, trial: NodeTrial) ->
 
 def _build_kept_node(view: Fork, pools: Pools, row: Row, trial: NodeTrial, *, removed_count: int) -> KeptNode:
     """Build the report about a node that is kept. `removed_count` nodes were removed before the trial."""
-    cordoned_count = removed_count + 1  # with the node itself
+    cordoned_in_message = 0
+    if trial.message:
+        # In kube-scheduler's message, the nodes removed so far and this node count as cordoned.
+        cordoned_in_message = removed_count + 1
     return KeptNode(
         view.nodes.names[row],
         pools.get_name(row),
@@ -116,7 +119,7 @@ def _build_kept_node(view: Fork, pools: Pools, row: Row, trial: NodeTrial, *, re
         lets_run=trial.lets_run,
         pod=trial.pod,
         message=trial.message,
-        cordoned_in_replay=cordoned_count if trial.message else 0,  # which the message counts
+        cordoned_in_replay=cordoned_in_message,
     )
 
 
@@ -132,13 +135,17 @@ def find_removable_nodes(
     """
     candidates = order_removal_candidates(scheduler, pools, pending)  # places the pending pods first
     view = candidates.view
+
+    # Remove the empty nodes
     drains = DrainsInTurn(scheduler, view)
     empty, kept_nodes = _split_empty_nodes(candidates, pools)
     kept_empty_count = len(kept_nodes)
     drains.remove_empty_nodes(empty)
-    tried_rows = list(_iter_rows_within_limits(limits, candidates.order, candidates.movable))
     ready_count = int((pools.workers & ~find_unready_nodes(view)).sum())
     is_all_empty = len(empty) > 0 and len(empty) == ready_count
+
+    # Drain further nodes
+    tried_rows = list(_iter_rows_within_limits(limits, candidates.order, candidates.movable))
     on_done = progress.begin("Emptying nodes", len(tried_rows))
     emptied: list[EmptiedNode] = []
     removed = list(empty)
@@ -158,6 +165,7 @@ def find_removable_nodes(
             on_done(1)
     except KeyboardInterrupt:
         interrupted = True
+
     return EmptyingResult(
         emptied=tuple(emptied),
         kept=tuple(kept_nodes),
@@ -211,6 +219,7 @@ def order_removal_candidates(scheduler: Scheduler, pools: Pools, pending: Sequen
     simulation.schedule_or_raise_interrupt([*pending, *displaced])
     view = simulation.view
     waiting = [position for position in (*pending, *displaced) if not view.has_node(position)]
+
     movable_counts, movable_shares = _measure_movable_pods(view)
     nominated_rows, _ = view.nominations
     is_candidate = pools.workers & ~find_unready_nodes(view)

@@ -376,7 +376,8 @@ def _build_headline(section: PlacedSection) -> str:
     if counts:
         return counts
     if section.judged:
-        return f"all {counted(section.judged, 'placed pod')} comply with the scheduling rules"
+        pods = counted(section.judged, "placed pod complies", "placed pods comply")
+        return f"{'' if section.judged == 1 else 'all '}{pods} with the scheduling rules"
     return "no pods of this scheduler are on nodes" if section.others else "no pods are on nodes"
 
 

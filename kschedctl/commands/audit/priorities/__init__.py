@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -191,6 +191,7 @@ def build_priorities_section(audited: AuditedCluster) -> PrioritiesSection:
     starving_as_of_today = () if is_time_known else starving_pods
     exposed = find_exposed_workloads(tiers)
     preempted = find_preempted_workloads(tiers)
+    unknowns = _find_unknowns(audited, growth, has_several_tiers=len(tiers.priorities) > 1)
     findings = [
         *_iter_starving_findings(starving),
         *_iter_preempted_findings(preempted),
@@ -199,7 +200,7 @@ def build_priorities_section(audited: AuditedCluster) -> PrioritiesSection:
     ]
     return PrioritiesSection(
         title=TITLE,
-        headline=_build_headline(tiers, growth.tier, growth.victims, starving, exposed),
+        headline=_build_headline(tiers, growth, starving, exposed, unknowns),
         tiers=tiers.build_reports(),
         nothing_judged=not len(tiers.priorities),
         grown=growth.tier,
@@ -208,7 +209,7 @@ def build_priorities_section(audited: AuditedCluster) -> PrioritiesSection:
         starving_as_of_today=starving_as_of_today,
         preempted=preempted,
         exposed=exposed,
-        **build_verdict(RULES, findings, _find_unknowns(audited, growth, has_several_tiers=len(tiers.priorities) > 1)),
+        **build_verdict(RULES, findings, unknowns),
     )
 
 
@@ -239,12 +240,15 @@ def _iter_starving_findings(starving_pods: Sequence[StarvingPods]) -> Iterator[F
         by_cause.setdefault(cause, []).append(starving)
     for reports in by_cause.values():
         oldest = reports[0]
+        pending_text = "this pod was" if sum(len(starving.pods) for starving in reports) == 1 else "the oldest was"
         if oldest.lower_pods:
             rule = STARVING
-            other_pods_text = _describe_running_lower_tier_pods(oldest.lower_pods, oldest.lower_started)
+            other_pods_text = _describe_running_lower_tier_pods(oldest.lower_pods, oldest.lower_started, pending_text)
         else:
             rule = OVERTAKEN
-            other_pods_text = f"{counted(oldest.higher_started, 'higher-tier pod')} started in the meantime"
+            other_pods_text = (
+                f"{counted(oldest.higher_started, 'higher-tier pod')} started while {pending_text} pending"
+            )
         message = f"{_describe_starving_pods(reports)}: {oldest.why}. Preemption {oldest.preemption}. {other_pods_text}"
         yield _build_object_finding(rule, oldest.workload, message)
 
@@ -271,12 +275,16 @@ def _describe_tier(name: str) -> str:
     return f"of priority {name}" if name.removeprefix("-").isdecimal() else f"of tier {name}"
 
 
-def _describe_running_lower_tier_pods(pods: int, started_since: int) -> str:
-    """Describe how many pods of lower tiers are running, and how many of them started during the wait."""
+def _describe_running_lower_tier_pods(pods: int, started_since: int, pending_text: str) -> str:
+    """Describe how many pods of lower tiers are running, and how many of them started during the wait.
+
+    `pending_text` names the waiting pod, such as "this pod was".
+    """
     if pods == 1:
-        return f"1 lower-tier pod is running (it started {'in the meantime' if started_since else 'earlier'})"
+        when = f"while {pending_text} pending" if started_since else "earlier"
+        return f"1 lower-tier pod is running (it started {when})"
     started = f"{started_since:,}" if started_since else "none"
-    return f"{pods:,} lower-tier pods are running ({started} started in the meantime)"
+    return f"{pods:,} lower-tier pods are running ({started} started while {pending_text} pending)"
 
 
 def _iter_preempted_findings(workloads: Sequence[PreemptedWorkload]) -> Iterator[Finding]:
@@ -300,7 +308,8 @@ def _iter_growth_findings(growth: Growth) -> Iterator[Finding]:
     tier = growth.tier
     if tier is None:
         return
-    cause = f"{counted(tier.asked, 'more pod')} {_describe_tier(tier.tier)}, like {tier.like},"
+    more_pods = f"{counted(tier.asked, 'more pod')} {_describe_tier(tier.tier)} like {tier.like}"
+    cause = f"if {more_pods} arrived, {agreeing(tier.asked, 'it', 'they')}"
     for victim in growth.victims:
         if victim.services:
             homeless = _format_unplaced_pods([victim])
@@ -387,15 +396,17 @@ def _build_object_finding(rule: AuditRule, object_: str, message: str, *, severi
 
 def _build_headline(
     tiers: Tiers,
-    tier: GrownTier | None,
-    victims: Sequence[EvictedWorkload],
+    growth: Growth,
     starving: Sequence[StarvingPods],
     exposed: Sequence[ExposedWorkload],
+    unknowns: Iterable[UnknownKind],
 ) -> str:
     """Summarize the numbers of tiers, of starving pods, of pods preempted by growth, and of exposed pods.
 
-    `tier` is the tier that was grown, if any, and `victims` are the workloads that would lose pods. Nothing is said
-    about starving or exposed pods if there are none.
+    The summary also says if past preemptions or waiting times are unknown, because Events or the time of the cluster
+    are among the `unknowns`.
+
+    Nothing is said about starving or exposed pods if there are none.
     """
     if not len(tiers.priorities):
         return "no pods, so there are no tiers"
@@ -405,14 +416,22 @@ def _build_headline(
         parts.append(
             f"{counted(starving_count, 'pod is', 'pods are')} starving (pending while pods of lower tiers run)"
         )
+    unknown_kinds = {unknown.kind for unknown in unknowns}
+    missing_facts = [
+        fact
+        for kind, fact in (("Event", "past preemptions"), (NO_TIMES.kind, "waiting times"))
+        if kind in unknown_kinds
+    ]
+    if missing_facts:
+        parts.append(f"unknown: {join_words(missing_facts)}")
     if exposed:
         exposed_pods = counted(sum(workload.pods for workload in exposed), "pod")
         parts.append(f"higher tiers can preempt {exposed_pods} behind Services")
     facts = "; ".join(parts)
-    if tier is None:
+    if growth.tier is None:
         return facts
-    growth = _describe_tier_growth(tier, evicted_count=sum(len(victim.pods) for victim in victims))
-    return f"{facts}. {growth}"
+    evicted_count = sum(len(victim.pods) for victim in growth.victims)
+    return f"{facts}. {_describe_tier_growth(growth.tier, evicted_count)}"
 
 
 def _describe_tier_growth(tier: GrownTier, evicted_count: int) -> str:

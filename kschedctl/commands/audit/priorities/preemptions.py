@@ -246,17 +246,17 @@ def _find_info_to_clone(scheduler: Scheduler, tiers: Tiers, limits: PriorityLimi
     if limits.tier:
         tier = _resolve_tier(tiers, limits.tier)
     else:
-        default_tier = _find_default_tier(tiers, is_clonable_info)
-        if default_tier is None:
+        highest_tier = _find_highest_tier_to_grow(tiers, is_clonable_info)
+        if highest_tier is None:
             return None
-        tier = default_tier
+        tier = highest_tier
     is_clonable_in_tier = is_clonable_info & (tiers.tier_by_info == tier)
     if not is_clonable_in_tier.any():
         return None
     return int(np.where(is_clonable_in_tier, pods_by_info, 0).argmax())
 
 
-def _find_default_tier(tiers: Tiers, is_clonable_info: Bools) -> int | None:
+def _find_highest_tier_to_grow(tiers: Tiers, is_clonable_info: Bools) -> int | None:
     """Return the highest non-system tier with PodInfos that can be cloned, preferably ones that may preempt others.
 
     Return None if no such tier has PodInfos that can be cloned.
@@ -265,8 +265,8 @@ def _find_default_tier(tiers: Tiers, is_clonable_info: Bools) -> int | None:
     if not is_user_info.any():
         return None
     is_preempting_info = is_user_info & tiers.allowed_to_preempt
-    is_default_info = is_preempting_info if is_preempting_info.any() else is_user_info
-    return int(tiers.tier_by_info[is_default_info].min())  # the highest tier has number 0
+    is_preferred_info = is_preempting_info if is_preempting_info.any() else is_user_info
+    return int(tiers.tier_by_info[is_preferred_info].min())  # the highest tier has number 0
 
 
 def _can_clone(scheduler: Scheduler, info: PodInfo) -> bool:

@@ -136,7 +136,9 @@ def build_queues_section(audited: AuditedCluster) -> QueuesSection:
 
     # A queue can only starve if Workloads wait long in it. Without the cluster's time, all waiting Workloads count.
     longest_first = long_waiting if audited.now else waiting
-    oldest_by_queue = {workload.queue: workload for workload in reversed(longest_first)}
+    oldest_by_queue: dict[str, LongWaitingWorkload] = {}
+    for workload in longest_first:
+        oldest_by_queue.setdefault(workload.queue, workload)
     starving = find_starving_queues(report, oldest_by_queue)
     unused = find_unused_flavors(audited.cluster, report)
     unplaced = find_unplaced_workloads(audited, limit)

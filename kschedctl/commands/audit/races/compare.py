@@ -212,18 +212,18 @@ def _build_recommendation(results: Sequence[RaceResult], question: RaceQuestion)
     best_expiry, remaining = _choose_best_expiry(results)
     parts = []
     if any(result.expired for result in results):
-        assumed = "assumed pods (pods that the scheduler counts on a node before the informer confirms the binding)"
         if best_expiry != NEVER:
-            advice = f"Expire {assumed} after {best_expiry}"
+            advice = f"Let assumed pods expire after {best_expiry}"
         elif any(result.double_booked for result in results):
-            advice = f"Do not expire {assumed}"
+            advice = "Do not let assumed pods expire"
         else:  # the first line says that no expiry tried does harm
-            advice = f"Even so, do not expire {assumed}"
+            advice = "Even so, do not let assumed pods expire"
         shortest_ttl = min(result.ttl_seconds or FOREVER for result in results)
         share = format_percent(question.informer_lag.compute_probability_above(shortest_ttl))
         parts.append(
-            f"{advice}: for {share} of bindings, the informer lags longer than the shortest expiry, so the scheduler "
-            "would take occupied room for free room."
+            f"{advice}: for {share} of bindings, the informer lags longer than the shortest expiry. Until it "
+            "catches up, the scheduler would count occupied room as free. Assumed pods are those that the scheduler "
+            "counts on a node before the informer confirms the binding."
         )
     if question.instances > 1 and remaining:
         parts.append(

@@ -80,8 +80,9 @@ def _format_expiry(result: RaceResult) -> str:
 
 
 def _build_expiry_table(results: Sequence[RaceResult]) -> Table:
-    """Build a table of the double-booked shares, with a row for each node count and pod rate and a column for each
-    expiry.
+    """Build a table of the shares of double-booked pods.
+
+    It has a row for each pair of a node count and a pod rate, and a column for each expiry.
     """
     expiries = tuple(dict.fromkeys(result.expiry for result in results))
     columns = (

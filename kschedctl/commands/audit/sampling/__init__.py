@@ -6,7 +6,10 @@ from collections.abc import Iterator
 
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
 from kschedctl.commands.audit.sampling.report import SampledProfile, SamplingCosts, SamplingSection
-from kschedctl.commands.audit.sampling.sampled_searches import SamplingLimits, compute_default_sampling_costs
+from kschedctl.commands.audit.sampling.sampled_searches import (
+    SamplingLimits,
+    compute_sampling_costs_of_largest_workloads,
+)
 from kschedctl.replay.audit_rules import NOTE, WARNING, AuditRule, build_verdict
 from kschedctl.reports.findings import Finding
 from kschedctl.text.counts import counted
@@ -38,7 +41,7 @@ WASTES = AuditRule(
 
 def build_sampling_section(audited: AuditedCluster) -> SamplingSection:
     """Build the section from the most frequent pending pods, or from running pods if no pending pod fits on a node."""
-    report = compute_default_sampling_costs(
+    report = compute_sampling_costs_of_largest_workloads(
         audited.scheduler, MAX_KINDS, limits=SamplingLimits(percentages=PERCENTAGES), progress=audited.progress
     )
     findings = (finding for profile in report.profiles for finding in _iter_findings(profile, audited))

@@ -175,7 +175,7 @@ def build_named_kinds(targets: Iterable[TargetPod]) -> list[RecreatedPodKind]:
     ]
 
 
-def iter_default_pod_kinds(
+def iter_kinds_of_largest_workloads(
     scheduler: Scheduler, max_kinds: int, namespace: str | None = None
 ) -> Iterator[tuple[str, list[RecreatedPodKind]]]:
     """Yield "pending" with kinds of pending pods, then "running" with kinds of running pods.
@@ -263,7 +263,7 @@ DEFAULT_LIMITS = SamplingLimits()
 NAMED = "named"
 
 
-def compute_default_sampling_costs(
+def compute_sampling_costs_of_largest_workloads(
     scheduler: Scheduler,
     max_kinds: int,
     namespace: str | None = None,
@@ -271,16 +271,19 @@ def compute_default_sampling_costs(
     limits: SamplingLimits = DEFAULT_LIMITS,
     progress: Progress = NO_PROGRESS,
 ) -> SamplingCosts:
-    """Return the costs of sampling for pending pods of the largest workloads.
+    """Return the costs of sampling for pending pods of at most `max_kinds` workloads, the largest ones.
 
-    If no pending pod fits, running pods are used instead. There are at most `max_kinds` workloads. `namespace` limits
-    the pods to one namespace.
+    If no pending pod fits, running pods are used instead. `namespace` limits the pods to one namespace.
     """
-    for source, kinds in iter_default_pod_kinds(scheduler, max_kinds, namespace):
-        report = compute_sampling_costs(scheduler, kinds, source, limits=limits, progress=progress)
-        if report.interrupted or any(profile.curve for profile in report.profiles):
-            break
-    return report
+    reports = (
+        compute_sampling_costs(scheduler, kinds, source, limits=limits, progress=progress)
+        for source, kinds in iter_kinds_of_largest_workloads(scheduler, max_kinds, namespace)
+    )
+    report_on_pending_pods = next(reports)
+    does_any_pod_fit = any(profile.curve for profile in report_on_pending_pods.profiles)
+    if does_any_pod_fit or report_on_pending_pods.interrupted:
+        return report_on_pending_pods
+    return next(reports)  # on running pods
 
 
 def compute_sampling_costs_of_targets(
@@ -316,8 +319,11 @@ def compute_sampling_costs(
     measured.
     """
     names = dict.fromkeys(kind.pod.spec.scheduler_name for kind in kinds)
-    for name in names.keys() - scheduler.configuration.profiles.keys():
-        raise UsageError(f'no scheduler profile is named "{name}"', hint="specify its configuration with --config FILE")
+    unserved_name = next((name for name in names if name not in scheduler.configuration.profiles), None)
+    if unserved_name is not None:
+        raise UsageError(
+            f'no scheduler profile is named "{unserved_name}"', hint="specify its configuration with --config FILE"
+        )
 
     on_done = progress.begin("Searches", len(kinds) * (len(limits.percentages) + 1))
     # Ordered sets of what was not read and of what is not replayed
@@ -338,8 +344,6 @@ def compute_sampling_costs(
         unknown.update(measured.unknown)
         interrupted = measured.interrupted
         if interrupted and not measured.kinds:
-            if not profiles:
-                raise KeyboardInterrupt
             break
         curve = combine_curves_of_kinds(measured.kinds)
         profiles.append(
@@ -353,6 +357,8 @@ def compute_sampling_costs(
         )
         if interrupted:
             break
+    if interrupted and not profiles:
+        raise KeyboardInterrupt
 
     return SamplingCosts(
         headline=build_sampling_headline(profiles),
@@ -432,29 +438,33 @@ def build_sampling_advice(
     if not curve:
         return SamplingAdvice(verdict="none", max_loss=max_loss)
     current = next(point for point in curve if point.percentage == setting.effective)
-
-    # Find the smallest percentage from which all larger ones are acceptable, too. 100% loses nothing.
-    kind_curves = [kind.curve for kind in kinds if kind.curve]
-    first_acceptable = 0
-    for index in range(len(curve)):
-        if any(kind_curve[index].loss > max_loss for kind_curve in kind_curves):
-            first_acceptable = index + 1
-    advised = curve[first_acceptable]
+    measured_kinds = [kind for kind in kinds if kind.curve]
+    advised = curve[_find_first_acceptable_index([kind.curve for kind in measured_kinds], max_loss)]
 
     has_effect = any(point.scored != curve[-1].scored for point in curve)
-    saves_enough = advised.examined <= current.examined * (1 - WORTHWHILE_SHARE)
     if not has_effect:
         verdict = "idle"
     elif advised.percentage > current.percentage:
-        gains = (
-            _get_loss(kind, current.percentage) - _get_loss(kind, advised.percentage) for kind in kinds if kind.curve
+        largest_gain = max(
+            _get_loss(kind, current.percentage) - _get_loss(kind, advised.percentage) for kind in measured_kinds
         )
-        verdict = "raise" if max(gains) >= max_loss * WORTHWHILE_GAIN else "keep"
-    elif saves_enough:
-        verdict = "lower"
+        verdict = "raise" if largest_gain >= max_loss * WORTHWHILE_GAIN else "keep"
     else:
-        verdict = "keep"
+        saves_enough = advised.examined <= current.examined * (1 - WORTHWHILE_SHARE)
+        verdict = "lower" if saves_enough else "keep"
     return SamplingAdvice(verdict=verdict, max_loss=max_loss, percentage=advised.percentage, now=current, then=advised)
+
+
+def _find_first_acceptable_index(kind_curves: Sequence[Sequence[SamplingPoint]], max_loss: float) -> int:
+    """Return the index in the curves of the smallest percentage from which on no kind loses more than `max_loss`.
+
+    The curves have the same percentages, in ascending order. There is always such an index, since 100% loses nothing.
+    """
+    points_by_percentage = list(zip(*kind_curves, strict=True))
+    unacceptable = [
+        index for index, points in enumerate(points_by_percentage) if any(point.loss > max_loss for point in points)
+    ]
+    return unacceptable[-1] + 1 if unacceptable else 0
 
 
 def _get_loss(kind: SampledKind, percentage: int) -> float:

@@ -122,8 +122,8 @@ AF_NULL_SELECTOR = Rule(
     WARNING,
     for_each_workload(find_terms_without_selector),
     summary="Pod (anti-)affinity term without labelSelector",
-    why="A missing labelSelector matches no pods, unlike an empty one ({}), which matches all pods. So required "
-    "affinity can never be met, and required anti-affinity and preferred terms have no effect.",
+    why="A missing labelSelector matches no pods, unlike an empty one ({}), which matches all pods. Required "
+    "affinity can then never be met, and required anti-affinity and preferred terms have no effect.",
     fix="Add a labelSelector, or {} to select all pods",
     source="https://github.com/kubernetes/kubernetes/pull/117025",
 )

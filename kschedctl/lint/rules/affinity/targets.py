@@ -128,7 +128,7 @@ AF_MISSPELT = Rule(
     WARNING,
     find_misspelled_affinity_labels,
     summary="Pod (anti-)affinity by a label that looks misspelled",
-    why="The term selects no pods. So required affinity can never be met, and any other term has no effect.",
+    why="The term selects no pods. Required affinity can then never be met, and other terms have no effect.",
     fix="Correct the label",
     source=doc.AFFINITY,
 )
@@ -368,8 +368,8 @@ AF_ROLLOUT_DEADLOCK = Rule(
     ERROR,
     find_rollout_deadlocks,
     summary="Required anti-affinity that leaves no free domain for the new pod of a rollout",
-    why="maxUnavailable rounds down to 0, so a new pod has to start before an old pod stops, but every domain has an "
-    "old pod. Verified by replay.",
+    why="maxUnavailable rounds down to 0, so a new pod has to start before an old pod stops. Verified by replay: with "
+    "an old pod in every domain, the new pod fits nowhere.",
     fix="Set maxUnavailable: 1, or add matchLabelKeys: [pod-template-hash] to the term",
     source="https://github.com/kubernetes/kubernetes/issues/116891",
     needs_cluster=True,
@@ -401,8 +401,8 @@ AF_TARGET_ABSENT = Rule(
     ERROR,
     find_terms_without_target_pods,
     summary="Required pod affinity to pods that do not exist",
-    why="The pods stay Pending until a pod exists that matches the term. Checked against the pods of the cluster and "
-    "the linted workloads, and verified by replay.",
+    why="The pods stay Pending until a pod exists that matches the term. The pods of the cluster and the linted "
+    "workloads are checked. Verified by replay: the term rejects every node.",
     fix="Deploy the workload that the pods must run with, or correct labelSelector or namespaces",
     source=f"{doc.PLUGINS}: interpodaffinity/filtering.go",
     needs_cluster=True,

@@ -110,8 +110,8 @@ KP_MIN_VALUES = Rule(
     ERROR,
     find_unmet_min_values,
     summary="A NodePool with minValues above the number of values that it allows",
-    why="The API server rejects a NodePool that lists too few values. If its instance types have too few values, "
-    "Karpenter launches none of them unless its minValuesPolicy is BestEffort.",
+    why="The API server rejects a NodePool that lists too few values. If the instance types that "
+    "it allows have too few values, Karpenter launches no node unless its minValuesPolicy is BestEffort.",
     fix="Allow more values, or lower minValues",
     source=SCHEDULING,
 )

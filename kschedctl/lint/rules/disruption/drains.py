@@ -80,7 +80,10 @@ def find_budgets_blocking_each_other(context: LintContext) -> Iterator[Problem]:
     for (first, *others), rows in rows_by_budgets.items():
         names = join_words(["it", *(f"{budget.namespace}/{budget.name}" for budget in others)])
         nodes = f"{counted(len(rows), 'node')} ({join_names([view.nodes.names[row] for row in rows], 1)})"
-        message = f"{names} allow no evictions and each cover pods on {nodes}, which no order of drains can empty"
+        all_of_them = "both" if len(others) == 1 else "all"
+        message = (
+            f"{names} allow no evictions and {all_of_them} cover pods on {nodes}, which cannot be drained in any order"
+        )
         yield first.build_problem(("spec",), message)
 
 

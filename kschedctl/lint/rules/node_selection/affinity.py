@@ -47,7 +47,7 @@ NA_NO_NODE_MATCHES = Rule(
     ERROR,
     find_selectors_without_nodes,
     summary="nodeSelector or required node affinity that no node matches",
-    why="The pods stay Pending until a matching node joins. Verified by replay.",
+    why="The pods stay Pending until a matching node joins. Verified by replay: the pods fit on no node.",
     fix="Correct the labels, or add matching nodes",
     source=doc.AFFINITY,
     needs_cluster=True,

@@ -72,8 +72,8 @@ RQ_LARGER_THAN_ANY_NODE = Rule(
     ERROR,
     find_pods_larger_than_any_node,
     summary="Requests that no usable node can ever satisfy",
-    why="Even without any of the pods that can be moved, no node would have enough room, so preemption does not help. "
-    "Verified by replay.",
+    why="No node would have enough room even if all pods that can be moved were gone, so preemption does not help. "
+    "Verified by replay without these pods.",
     fix="Lower the requests, or add larger nodes",
     source=f"{doc.PLUGINS}: noderesources/fit.go",
     needs_cluster=True,
@@ -160,7 +160,7 @@ def _explain_misfit(context: LintContext, requests: Amounts, eligible: Bools) ->
         largest = f"at most {maximum}" if maximum != "0" else "none"
         parts.append(f"{requested} {unit} ({agreeing(count, 'it has', 'they have')} {largest})")
     nodes = "the only usable node does not have" if count == 1 else f"none of the {count:,} usable nodes has"
-    return f"{nodes} room for it, even without movable pods: it requests {join_words(parts)}"
+    return f"{nodes} room for it, even if all movable pods left: it requests {join_words(parts)}"
 
 
 def find_workloads_without_contiguous_room(context: LintContext) -> Iterator[Problem]:
@@ -200,7 +200,8 @@ RQ_FRAGMENTED = Rule(
     WARNING,
     find_workloads_without_contiguous_room,
     summary="Requests that fit into the total of free resources, but on no single node",
-    why="Pods of the workload stay Pending although dashboards show free capacity. Verified by replay.",
+    why="Pods of the workload stay Pending although dashboards show free capacity. Verified by replay: every "
+    "usable node lacks resources.",
     fix="Pack small pods onto fewer nodes, or add a node",
     source=f"{doc.PLUGINS}: noderesources/fit.go",
     needs_cluster=True,
@@ -313,8 +314,8 @@ RQ_NO_ROOM_NOW = Rule(
     WARNING,
     find_replicas_without_room,
     summary="A workload whose replicas do not all fit",
-    why="The surplus replicas stay Pending or preempt other pods. Not reported if a Cluster Autoscaler or Karpenter "
-    "seems to run. Verified by replay.",
+    why="The surplus replicas stay Pending or preempt other pods. Verified by replay: only some of the replicas get a "
+    "node. Not reported if a Cluster Autoscaler or Karpenter seems to run.",
     fix="Lower replicas or requests, or add nodes",
     source=f"{doc.PLUGINS}: noderesources/fit.go",
     needs_cluster=True,
@@ -357,7 +358,8 @@ RQ_HPA_BURST = Rule(
     NOTE,
     find_autoscaler_maximum_without_room,
     summary="maxReplicas of a HorizontalPodAutoscaler above the number of replicas that fit",
-    why="At peak load, the surplus replicas stay Pending unless nodes are added in time. Verified by replay.",
+    why="At peak load, the surplus replicas stay Pending unless nodes are added in time. Verified by replay: "
+    "at maxReplicas, some replicas get no node.",
     fix="Lower maxReplicas, or make sure that nodes can be added",
     source="https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/",
     needs_cluster=True,

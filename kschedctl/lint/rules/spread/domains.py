@@ -88,7 +88,7 @@ TS_KEY_ON_NO_NODE = Rule(
     ERROR,
     find_topology_keys_on_no_node,
     summary="DoNotSchedule spread on a label that no usable node has",
-    why="Nodes without the label are rejected, so the pods stay Pending. Verified by replay.",
+    why="Nodes without the label are rejected, so the pods stay Pending. Verified by replay: the pods fit on no node.",
     fix="Add the label to the nodes, or correct topologyKey",
     source=doc.SPREAD,
     needs_cluster=True,
@@ -180,7 +180,8 @@ TS_MIN_DOMAINS_UNSATISFIABLE = Rule(
     find_unreachable_min_domains,
     summary="minDomains above the number of domains",
     why="With fewer domains than minDomains, the global minimum counts as 0: each domain takes at most maxSkew pods, "
-    "and the surplus replicas stay Pending. Verified by replay.",
+    "and the surplus replicas stay Pending. Verified by replay: at most maxSkew replicas per domain get a "
+    "node.",
     fix="Lower minDomains, or add nodes in more domains",
     source=doc.SPREAD,
     needs_cluster=True,
@@ -210,7 +211,8 @@ TS_TAINTED_DOMAINS = Rule(
     find_domains_blocked_by_taints,
     summary="Spread constraint that counts domains of tainted or cordoned nodes as empty",
     why="By default (nodeTaintsPolicy: Ignore), domains that the pods cannot use keep the global minimum at 0. Each "
-    "usable domain takes at most maxSkew pods, and the surplus replicas stay Pending. Verified by replay.",
+    "usable domain takes at most maxSkew pods, and the surplus replicas stay Pending. Verified by replay: at most "
+    "maxSkew replicas per usable domain get a node.",
     fix="Set nodeTaintsPolicy: Honor",
     source=f"{doc.SPREAD}; https://github.com/kubernetes/kubernetes/issues/116118",
     needs_cluster=True,
@@ -238,7 +240,8 @@ TS_AFFINITY_POLICY = Rule(
     find_domains_outside_affinity,
     summary="nodeAffinityPolicy: Ignore, which counts domains that the pods cannot use",
     why="Domains outside the pods' node affinity keep the global minimum at 0. Each usable domain takes at most "
-    "maxSkew pods, and the surplus replicas stay Pending. Verified by replay.",
+    "maxSkew pods, and the surplus replicas stay Pending. Verified by replay: at most maxSkew replicas per usable "
+    "domain get a node.",
     fix="Remove nodeAffinityPolicy: Ignore",
     source=doc.SPREAD,
     needs_cluster=True,
@@ -307,8 +310,8 @@ TS_CONFLICTING = Rule(
     ERROR,
     find_conflicting_constraints,
     summary="Required constraints that no placement of all replicas meets",
-    why="Each constraint can be met alone, but no placement meets all of them, so some replicas stay Pending. "
-    "Verified by replay.",
+    why="Some replicas stay Pending. Verified by replay: under each constraint alone, all replicas get a node, but "
+    "not under all of them together.",
     fix="Set whenUnsatisfiable: ScheduleAnyway on one of the constraints, or raise a maxSkew",
     source=f"{doc.SPREAD}#example-conflicting-topologyspreadconstraints",
     needs_cluster=True,
@@ -326,7 +329,12 @@ def find_domains_without_room(context: LintContext) -> Iterator[Problem]:
     if facts.has_node_autoscaler():
         return
     spreads_by_workload = _group_spreads_by_workload(context)
-    specific_checks = (find_unreachable_min_domains, find_domains_blocked_by_taints, find_domains_outside_affinity)
+    more_specific_checks = (
+        find_unreachable_min_domains,
+        find_domains_blocked_by_taints,
+        find_domains_outside_affinity,
+        find_conflicting_constraints,
+    )
     for workload, spreads in spreads_by_workload.items():
         count = workload.lowest_replicas
         if not 1 < count <= MAX_PLACED or not spreads[0].eligible.any() or facts.find_framework(workload) is None:
@@ -339,7 +347,7 @@ def find_domains_without_room(context: LintContext) -> Iterator[Problem]:
             continue
         # Leave workloads to the rules about a more specific cause
         workload_context = replace(context, workloads=(workload,))
-        if any(next(check(workload_context), None) for check in (*specific_checks, find_conflicting_constraints)):
+        if any(next(check(workload_context), None) for check in more_specific_checks):
             continue
         for spread in spreads:
             message = _describe_limiting_domain(context, spread, rows, count)
@@ -384,7 +392,7 @@ def _describe_limiting_domain(context: LintContext, spread: HardSpread, rows: li
     nodes = int((spread.eligible & (labels.codes == limiting_domain)).sum())
     remaining = replicas - len(rows)
     return (
-        f"only {len(rows):,} of {replicas:,} replicas find a node, even without movable pods: "
+        f"only {len(rows):,} of {replicas:,} replicas find a node, even if all movable pods left: "
         f"{spread.key}={domain} ({counted(nodes, 'usable node')}) takes {fewest or 'none'}, and with maxSkew {skew} "
         f"every other domain at most {fewest + skew:,}, so {remaining:,} {agreeing(remaining, 'stays', 'stay')} Pending"
     )

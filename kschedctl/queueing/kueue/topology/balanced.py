@@ -107,16 +107,20 @@ def _evaluate_siblings(
     Domains with room for fewer slices are emptied in the candidate's copy of the capacities. Return None if the
     siblings do not hold all pods, or only with a threshold below ``best_threshold``.
     """
-    # The domains that are needed without a threshold, at the level below if slices share a domain of a lower level
+    # Choose the domains that are needed without a threshold. If a slice needs a domain of a lower level, these are
+    # domains of the level below.
     search = DomainSearch(capacities, request, gates)
-    lower_level, lower = request.level, siblings
     if request.level < request.slice_level:
-        lower_level, lower = request.level + 1, capacities.list_children(request.level, siblings)
-    greedy = _choose_domains_greedily(search, lower_level, lower)
+        level = request.level + 1
+        domains = capacities.list_children(request.level, siblings)
+    else:
+        level = request.level
+        domains = siblings
+    greedy = _choose_domains_greedily(search, level, domains)
     if greedy is None:
         return None
 
-    thresholds = _compute_thresholds(capacities.at_level(lower_level), greedy, request)
+    thresholds = _compute_thresholds(capacities.at_level(level), greedy, request)
     if thresholds.without_leader < best_threshold:
         return None
 
@@ -322,7 +326,8 @@ def _compare_domains(capacities: DomainCapacities, level: int, a: int, b: int) -
         return more_leaders
     if more_slices := int(room.slices_with_leader[b] - room.slices_with_leader[a]):
         return more_slices
-    entropy_a, entropy_b = _compute_entropy(capacities, level, a), _compute_entropy(capacities, level, b)
+    entropy_a = _compute_entropy(capacities, level, a)
+    entropy_b = _compute_entropy(capacities, level, b)
     if entropy_a != entropy_b:
         return 1 if entropy_b > entropy_a else -1
     return a - b

@@ -260,9 +260,18 @@ class DomainSearch:
     ) -> list[int]:
         """Distribute pods among as few of the sorted domains as possible, and return the domains that get pods.
 
-        Return [] if the domains have too little room. The counts of pods, slices and leaders of a chosen domain are
-        overwritten with what it gets. With ``by_slices``, whole slices are distributed, otherwise single pods.
+        The domains get pods in their order. Once the next domain holds all remaining pods, the best fitting of the
+        remaining domains gets them, unless domains with the least room come first anyway. Return [] if the domains have
+        too little room. The counts of pods, slices and leaders of a chosen domain are overwritten with what it gets.
         Upstream: updateCountsToMinimumGeneric.
+
+        Arguments:
+            level: the level of the domains.
+            domains: the domains, sorted by preference.
+            count: the number of workers.
+            leaders: the number of leaders.
+            slice_size: the number of pods in a slice.
+            by_slices: whether whole slices are distributed, otherwise single pods.
         """
         level_capacities = self.capacities.at_level(level)
         domains = self._move_leader_domain_first(level, domains, count, leaders, slice_size, by_slices=by_slices)
@@ -290,7 +299,8 @@ class DomainSearch:
                 return [*chosen, last]
 
             taken = min(int(usable_room[domain]), remaining)
-            usable_room[domain] = room[domain] = taken
+            usable_room[domain] = taken
+            room[domain] = taken
             pods[domain] = taken * size
             leader_counts[domain] = min(int(leader_counts[domain]), remaining_leaders)
             remaining_leaders -= int(leader_counts[domain])

@@ -547,8 +547,9 @@ def place_pods(
     PlacementError if the pods do not fit. ``exclusions`` is appended to its message.
     """
     # Choose the level and its domains, which balanced placement may have filled already
+    is_level_preferred = not (request.is_required or request.is_unconstrained)
     balanced = None
-    if Gate.TAS_BALANCED_PLACEMENT in gates and not (request.is_required or request.is_unconstrained):
+    if is_level_preferred and Gate.TAS_BALANCED_PLACEMENT in gates:
         balanced = place_slices_evenly(capacities, request, gates)
     if balanced is None:
         search = DomainSearch(capacities, request, gates, exclusions)
@@ -560,8 +561,8 @@ def place_pods(
     # Go down to the level of slices with whole slices, choosing among the children of all domains. As in upstream, an
     # even distribution goes down among the children of each domain instead.
     domains = search.distribute_pods(level, domains, request.count, request.leaders, request.slice_size, by_slices=True)
-    last = len(capacities.tree.levels) - 1
-    while level < min(last, request.slice_level) and balanced is None:
+    last_level = len(capacities.tree.levels) - 1
+    while balanced is None and level < min(last_level, request.slice_level):
         children = search.sort_domains(level + 1, capacities.list_children(level, domains))
         level += 1
         domains = search.distribute_pods(
@@ -569,11 +570,12 @@ def place_pods(
         )
 
     # Go down to the lowest level, choosing among the children of each domain separately
-    while level < last:
+    while level < last_level:
         domains = _distribute_to_children(search, level, domains)
         level += 1
 
-    lowest = capacities.at_level(last)
+    # Only domains that got pods are part of the placement
+    lowest = capacities.at_level(last_level)
     workers = {domain: int(lowest.pods[domain]) for domain in domains if lowest.pods[domain] > 0}
     leaders: dict[int, int] = {}
     if request.leaders:
@@ -587,7 +589,8 @@ def _distribute_to_children(search: DomainSearch, level: int, domains: Sequence[
     Return the children that get pods.
     """
     capacities, request = search.capacities, search.request
-    here, below = capacities.at_level(level), capacities.at_level(level + 1)
+    here = capacities.at_level(level)
+    below = capacities.at_level(level + 1)
 
     # Below the level of slices, only the slices within slices have to stay together
     size = request.slice_size
@@ -597,9 +600,15 @@ def _distribute_to_children(search: DomainSearch, level: int, domains: Sequence[
     chosen: list[int] = []
     for domain in domains:
         children = search.sort_domains(level + 1, capacities.get_children(level, domain))
-        if size > 1:
+        if size > 1:  # the slices counted so far may have another size
             below.slices[children] = below.pods[children] // size
             below.slices_with_leader[children] = below.pods_with_leader[children] // size
-        pods, leaders = int(here.pods[domain]), int(here.leaders[domain])
-        chosen += search.distribute_pods(level + 1, children, pods, leaders, size, by_slices=size > 1)
+        chosen += search.distribute_pods(
+            level + 1,
+            children,
+            count=int(here.pods[domain]),
+            leaders=int(here.leaders[domain]),
+            slice_size=size,
+            by_slices=size > 1,
+        )
     return chosen

@@ -229,7 +229,8 @@ class PodGroupCycle:
             scores = score_placements(self.framework, group, view, [self._build_proposal(result) for result in fitting])
         except PluginError as failure:
             return GroupResult(Status(Code.ERROR, (str(failure),)), tried=tried)
-        total = np.sum([np.zeros(len(fitting), np.int64), *scores.values()], axis=0)
+        no_scores = np.zeros(len(fitting), np.int64)  # the sum if no plugin scores placements
+        total = np.sum([no_scores, *scores.values()], axis=0)
         return replace(fitting[int(total.argmax())], tried=tried, scores=scores)
 
     def _build_proposal(self, result: GroupResult) -> PodGroupAssignments:

@@ -169,7 +169,8 @@ def build_tree(view: Fork, key: GroupKey) -> GroupTree:
     if repeated is not None:
         raise PluginError(CYCLE.format(repeated))
     composite = find_composite(view, top)
-    if composite is None or find_parent_key(composite) is not None:  # the tree is too high
+    # `top` may be missing. It still has a parent if the tree has too many levels.
+    if composite is None or find_parent_key(composite) is not None:
         raise PluginError(NO_COMPOSITE.format(parent))
     return _build_subtree(view, top, composite)
 
@@ -201,7 +202,7 @@ def _find_top_key(view: Fork, key: EntityKey) -> EntityKey:
 
     Raises PluginError if an object is missing.
     """
-    for _ in range(MAX_TREE_DEPTH - 1):
+    for _ in range(MAX_TREE_DEPTH - 1):  # the PodGroup below is the lowest level
         composite = find_composite(view, key)
         if composite is None:
             raise PluginError(NO_COMPOSITE.format(key))

@@ -216,7 +216,8 @@ class HierarchyCycle(msgspec.Struct, frozen=True):
                 scores = score_placements(self.framework, tree.group, view, proposals)
             except PluginError as failure:
                 return self._add_unfit_result(tree, results, Status(Code.ERROR, (str(failure),))), view
-            total = np.sum([np.zeros(len(fitting), np.int64), *scores.values()], axis=0)
+            no_scores = np.zeros(len(fitting), np.int64)  # the sum if no plugin scores placements
+            total = np.sum([no_scores, *scores.values()], axis=0)
             best = fitting[int(total.argmax())]
         result = replace(best.result, tried=tuple(attempt.result for attempt in tried), scores=scores)
         results |= best.below | {tree.key: result}

@@ -70,8 +70,9 @@ def may_group_be_unread(view: Fork, key: AnyGroupKey) -> bool:
 def find_group_state(view: Fork, key: GroupKey) -> PodGroupState:
     """Return the waiting and the placed pods of a group. Waiting pods that no profile schedules are left out.
 
-    While preemption is tried for the group, its pods that would be evicted count as placed. The reason is that
-    upstream's selectVictimsOnDomain removes them only from NodeInfos.
+    Pods that have not come yet or are gone for good are left out as well. While preemption is tried for the group, its
+    pods that would be evicted count as placed, because upstream's selectVictimsOnDomain removes them only from
+    NodeInfos.
     """
     positions = view.pods.positions_by_group.get(key, NO_MEMBERS)
     if view.absent is not None:  # some pods have not come yet or are gone for good

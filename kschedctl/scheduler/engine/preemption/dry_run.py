@@ -122,7 +122,7 @@ def dry_run(cycle: Cycle, potential: Bools, selection: Selection) -> DryRun:
     if is_decided_per_node(selection, filtering):
         return _dry_run_per_node(cycle, filtering, potential, selection)
 
-    # Judge all nodes without their evictable pods, whose order does not matter yet.
+    # Judge all nodes without their evictable pods. Only selections with rules of their own need these pods in order.
     if _is_decided_by_filters(selection):
         evictable = selection.find_potential_victims_unsorted(potential)
     else:
@@ -149,15 +149,17 @@ def dry_run(cycle: Cycle, potential: Bools, selection: Selection) -> DryRun:
     order = compute_put_back_order(cycle.view, pods, violating)
     victims = Victims.from_pods(cycle, pods[order], violating[order])
     put_back_errors = victims.put_back(Judge(filtering, cycle.filter.verdicts, promising), selection)
-    rows = np.flatnonzero(promising)
-    rows = rows[~np.isin(rows, list(put_back_errors))] if put_back_errors else rows
-    candidates = victims.build_candidates(rows, by_importance=selection.sorts_by_importance(cycle.framework.release))
-    rejected_by_filters = potential & has_victims & ~without_victims.passing
+
+    # Nodes on which this failed are no candidates.
+    candidate_rows = np.flatnonzero(promising)
+    if put_back_errors:
+        candidate_rows = candidate_rows[~np.isin(candidate_rows, list(put_back_errors))]
+    by_importance = selection.sorts_by_importance(cycle.framework.release)
     return DryRun(
-        candidates,
+        victims.build_candidates(candidate_rows, by_importance=by_importance),
         without_evictable_pods=potential & ~has_victims,
         rejected_by_selection=rejected_by_selection,
-        rejected_by_filters=rejected_by_filters,
+        rejected_by_filters=potential & has_victims & ~without_victims.passing,
         filter_without_victims=lambda: without_victims,
         put_back_errors=put_back_errors,
     )

@@ -111,8 +111,8 @@ class PreemptionPlugin(DeclaredPlugin[FilterState, ScoreState], ABC):
         """Return why the pod may not preempt, or None if it may. Upstream: PodEligibleToPreemptOthers."""
 
     @abstractmethod
-    def select_victims(self, cycle: Cycle) -> Selection:
-        """Return the selection of possible victims on each node. Upstream: SelectVictimsOnNode."""
+    def build_selection(self, cycle: Cycle) -> Selection:
+        """Build the selection of the pods that may be evicted for this pod. Upstream: SelectVictimsOnNode."""
 
     def count_candidates_wanted(self, nodes: int) -> int:
         """Return how many candidates upstream looks for among `nodes` potential nodes."""
@@ -154,7 +154,7 @@ class PreemptionPlugin(DeclaredPlugin[FilterState, ScoreState], ABC):
         # Find the best candidates.
         potential = find_potential_nodes(cycle)
         potential_count = int(potential.sum())
-        selection = self.select_victims(cycle)
+        selection = self.build_selection(cycle)
         run = dry_run(cycle, potential, selection)
         wanted_count = self.count_candidates_wanted(potential_count)
         candidates_wanted = wanted_count > 0

@@ -324,7 +324,7 @@ class Victims:
         is_chosen = np.zeros(len(self.view.nodes), np.bool_)
         is_chosen[rows] = True
         still_removed = self.removed & is_chosen[self.rows]
-        # `order` moves removed victims only among the places of their node, so the mask applies to its places, too.
+        # `order` only swaps removed victims of one node, so the mask selects the same victims in both orders.
         order = np.flatnonzero(still_removed) if order is None else order[still_removed]
         sizes = np.bincount(self.rows[order], minlength=len(is_chosen))[rows]
         starts = np.append(0, np.cumsum(sizes))

@@ -85,7 +85,7 @@ class SelectorsOfSecond(StrEnum):
 
 
 SELECTORS_OF_SECOND = ByVersion(
-    "the selectors that the second alternative of firstAvailable uses if it and the first have allocationMode: All",
+    "selectors applied to the second alternative of firstAvailable if it and the first have allocationMode: All",
     (("", SelectorsOfSecond.FIRST), ("1.36", SelectorsOfSecond.SECOND)),
 )
 
@@ -98,7 +98,7 @@ class NextAlternative(StrEnum):
 
 
 NEXT_ALTERNATIVE = ByVersion(
-    "selectors that choose the second and later devices for an alternative of firstAvailable with allocationMode: All",
+    "selectors applied to all but the first device of a firstAvailable alternative with allocationMode: All",
     (("", NextAlternative.FIRST), ("1.36", NextAlternative.SAME)),
 )
 COUNTER_CONSUMERS = ByVersion(

@@ -24,6 +24,7 @@ def iter_device_dependencies(info: PodInfo, view: Fork, features: Features) -> I
 
     Nothing is yielded for a pod without claims and extended resources.
     """
+    # Claims that the pod references.
     inventory = get_inventory(view, features)
     for reference in info.spec.resource_claims:
         try:
@@ -35,6 +36,8 @@ def iter_device_dependencies(info: PodInfo, view: Fork, features: Features) -> I
         if name is not None:
             claim = inventory.claims.get(f"{info.namespace}/{name}")
             yield from _iter_dependencies_of_claim(claim, inventory)
+
+    # Extended resources that the pod requests.
     if not features.extended_resource:
         return
     requests = info.incoming_requests

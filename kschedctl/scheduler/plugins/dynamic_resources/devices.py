@@ -41,7 +41,6 @@ SELECTS_BY_CLASS_OR_CEL = ByVersion(
     (("", True), ("1.35", False)),
     "DeviceTaintSelector in resource/v1alpha3/types.go",
 )
-RUNTIME_ERROR = "CEL runtime error: "
 NAMES_DEVICE = ByVersion(
     "the error of a failing CEL selector names the device", (("", False), ("1.37", True)), "#136709"
 )
@@ -62,6 +61,13 @@ MISSING_KEY_HINT = ByVersion(
     (("", MissingKeyHint.NONE), ("1.37", MissingKeyHint.OPTIONAL_CHAINING)),
     "#136709",
 )
+
+
+class SelectorFault(NamedTuple):
+    """The fault of a CEL selector that does not compile, or that fails for a device."""
+
+    message: str
+    fails_for_device: bool
 
 
 class TaintRules:
@@ -198,7 +204,7 @@ class Devices:
         self.features = features
         self._kind_ids: dict[bytes, int] = {}
         self._twins: dict[bytes, DeviceNumbers] = {}
-        self._verdicts: dict[tuple[str, int, bool], bool | str] = {}
+        self._verdicts: dict[tuple[str, int, bool], bool | SelectorFault] = {}
         """Results of selectors by expression, kind of device and `shares`, error messages as strings."""
         self._allowance = CostAllowance()
         self._published, self._rules = slices, rules
@@ -265,18 +271,18 @@ class Devices:
         if key not in self._verdicts:
             self._verdicts[key] = self._evaluate_selector(expression.text, device, shares=shares)
         verdict = self._verdicts[key]
-        if isinstance(verdict, str):  # an error message
-            device_name = self._format_device(device) if verdict.startswith(RUNTIME_ERROR) else ""
-            message = f"{expression.source}{device_name}: {verdict}"
-            raise AllocationError(message, text=verdict, expression=expression.text)
+        if isinstance(verdict, SelectorFault):
+            device_name = self._format_device(device) if verdict.fails_for_device else ""
+            message = f"{expression.source}{device_name}: {verdict.message}"
+            raise AllocationError(message, text=verdict.message, expression=expression.text)
         return verdict
 
     def _format_device(self, device: PooledDevice) -> str:
         """Return the part of an error message that names the device. It is empty in older versions."""
         return f" on device {device.label}" if NAMES_DEVICE.at(self.features.release) else ""
 
-    def _evaluate_selector(self, expression: str, device: PooledDevice, *, shares: bool) -> bool | str:
-        """Return whether a selector matches the device, or the error message if it does not compile or fails.
+    def _evaluate_selector(self, expression: str, device: PooledDevice, *, shares: bool) -> bool | SelectorFault:
+        """Return whether a selector matches the device, or the fault if it does not compile or fails.
 
         If ``shares`` is False, the selector does not see whether the device allows multiple allocations.
         """
@@ -286,14 +292,15 @@ class Devices:
         try:
             selector = cel.compile_selector(expression, lists)
         except CompileError as error:
-            return f"CEL compile error: {error}"
+            return SelectorFault(f"CEL compile error: {error}", fails_for_device=False)
         visible_device = device.device if shares else replace(device.device, allow_multiple_allocations=None)
         try:
             return selector.matches(
                 cel.DeviceInput.from_device(visible_device, device.slice.spec.driver, lists=lists), self._allowance
             )
         except cel.EvaluationError as error:
-            return f"{RUNTIME_ERROR}{error}{self._format_missing_key_hint(str(error))}"
+            hint = self._format_missing_key_hint(str(error))
+            return SelectorFault(f"CEL runtime error: {error}{hint}", fails_for_device=True)
 
     def _format_missing_key_hint(self, error: str) -> str:
         """Return the hint for an error about a missing attribute, with the ". " that separates it from the error.

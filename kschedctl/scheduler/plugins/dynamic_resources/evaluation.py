@@ -53,6 +53,14 @@ TIMED_OUT = ByVersion(
 )
 
 
+class _ResourceNotProvidedError(Exception):
+    """An extended resource that neither the node nor a DeviceClass provides."""
+
+    def __init__(self, resource: str) -> None:
+        super().__init__(resource)
+        self.resource = resource
+
+
 class DeviceVerdict(NamedTuple):
     """The result of Filter for a node, with the allocation if the node passes."""
 
@@ -217,9 +225,8 @@ class Evaluation:
             return ClaimsUnusable(tuple(claim.why for claim in unavailable))
         try:
             resources = self._find_device_backed_resources(row)
-        except LookupError as error:
-            missing_resource = str(error)
-            return ResourceNotOffered(missing_resource)
+        except _ResourceNotProvidedError as error:
+            return ResourceNotOffered(error.resource)
         try:
             claims = self._read_unallocated_claims(resources)
         except AllocationError as error:  # a claim is faulty, so no devices were searched
@@ -239,7 +246,7 @@ class Evaluation:
         try:
             claims = self._read_unallocated_claims(self._find_device_backed_resources(row))
             return list(iter_free_devices(self.inventory, row, claims))
-        except (LookupError, AllocationError, InvalidPoolsError):
+        except (_ResourceNotProvidedError, AllocationError, InvalidPoolsError):
             return []
 
     def evaluate_node(self, row: int, *, claim_unavailable: bool) -> DeviceVerdict:
@@ -259,7 +266,7 @@ class Evaluation:
             )
         try:
             resources = self._find_device_backed_resources(row)
-        except LookupError:  # nothing provides one of the resources
+        except _ResourceNotProvidedError:
             return DeviceVerdict(Code.UNRESOLVABLE, "cannot fit resource", decided_before_claims=True)
         is_extended_allocated = extended is not None and extended.status.allocation is not None
         needs_extended_claim = bool(resources) and not is_extended_allocated
@@ -313,8 +320,8 @@ class Evaluation:
     def _find_device_backed_resources(self, row: int) -> tuple[str, ...]:
         """Return the requested extended resources that only devices can provide on the node.
 
-        These resources have a DeviceClass, and the node itself offers nothing of them. Raises LookupError with the name
-        of a resource that neither the node nor a DeviceClass provides.
+        These resources have a DeviceClass, and the node itself offers nothing of them. Raises _ResourceNotProvidedError
+        if neither the node nor a DeviceClass provides one of the resources.
         """
         allocatable = self.inventory.nodes.objects[row].status.allocatable
         names = []
@@ -322,7 +329,7 @@ class Evaluation:
             if name in self.inventory.classes_by_resource and parse_value(allocatable.get(name, 0)) == 0:
                 names.append(name)
             elif name not in allocatable:
-                raise LookupError(name)
+                raise _ResourceNotProvidedError(name)
         return tuple(names)
 
     def _read_unallocated_claims(self, resources: tuple[str, ...]) -> tuple[ClaimRequests, ...]:

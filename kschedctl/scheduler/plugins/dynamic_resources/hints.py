@@ -58,11 +58,9 @@ def events_to_register(gates: FeatureGates, features: Features) -> Iterator[Clus
         return
     pod_hint = partial(is_schedulable_after_pod_change, features=features)
     yield ClusterEventWithHint(POD, ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM, pod_hint)
-    if SLICES_NEED_CLAIMS.at(gates.release):
-        slice_hint = partial(is_schedulable_after_slice_change, features=features)
-        yield ClusterEventWithHint("ResourceSlice", add_or_update, slice_hint)
-    else:
-        yield ClusterEventWithHint("ResourceSlice", add_or_update)
+    slice_hint = partial(is_schedulable_after_slice_change, features=features)
+    has_slice_hint = SLICES_NEED_CLAIMS.at(gates.release)
+    yield ClusterEventWithHint("ResourceSlice", add_or_update, slice_hint if has_slice_hint else None)
 
 
 def is_schedulable_after_claim_change(info: PodInfo, change: ChangedObject, view: Fork, features: Features) -> bool:

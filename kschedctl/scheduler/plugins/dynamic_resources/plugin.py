@@ -201,9 +201,10 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
         yield from iter_device_dependencies(info, view, self.features)
 
     def iter_unknowns(self, info: PodInfo, view: Fork) -> Iterator[Unknown]:
-        """Yield an unknown for each kind whose CEL selectors for the pod's devices need RE2, if RE2 is not installed.
+        """Yield an unknown for each kind of object that has a selector for the pod's devices and needs RE2 for it.
 
-        Nothing is yielded for a pod without claims, unless there are DeviceClasses that could back extended resources.
+        Nothing is yielded if RE2 is installed. Nothing is yielded for a pod without claims either, unless there are
+        DeviceClasses that could back extended resources.
         """
         if info.spec.resource_claims or (self.features.extended_resource and view.objects.of("DeviceClass")):
             from kschedctl.scheduler.plugins.dynamic_resources.claim_dependencies import iter_re2_unknowns  # noqa: PLC0415 - for few pods

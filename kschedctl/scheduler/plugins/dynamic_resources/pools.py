@@ -137,7 +137,7 @@ INCOMPLETE = ByVersion(
 )
 
 NEWER_SLICES = ByVersion(
-    "one slice too many is counted in a pool that still has ResourceSlices of an older generation (a bug)",
+    "the count of a pool's ResourceSlices is one too high if some are of an older generation (a bug)",
     (("", True), ("1.32", False)),
 )
 CHECKS_NAMES = ByVersion("a pool with two devices of the same name is invalid", (("", False), ("1.32", True)))

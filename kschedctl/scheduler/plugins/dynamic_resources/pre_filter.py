@@ -73,7 +73,7 @@ def prepare_evaluation(
     inventory = get_inventory(view, features)
     pod_claims = inventory.list_pod_claims(info)
     if features.workload_claims:
-        find_pod_group(info.pod, inventory)  # raises if the group is missing
+        _check_group_exists(info.pod, inventory)
 
     # The numbers of the claims' specs, or None for allocated claims
     spec_numbers = tuple(
@@ -222,6 +222,11 @@ def _iter_requests_with_class(
 
 
 SCHEDULING_API_GROUP = "scheduling.k8s.io"
+
+
+def _check_group_exists(pod: Pod, inventory: Inventory) -> None:
+    """Raise ClaimError if the pod is in a group that does not exist."""
+    find_pod_group(pod, inventory)
 
 
 def find_pod_group(pod: Pod, inventory: Inventory) -> PodGroup | None:

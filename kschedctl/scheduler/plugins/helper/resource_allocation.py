@@ -345,7 +345,7 @@ def score_least_allocated(strategy: ScoringStrategy, usage: NodeUsage) -> Scores
     # below would give the same scores in more steps.
     if usage.offered_everywhere and _are_exact_as_floats(requested):
         free = np.maximum(allocatable - requested, 0)
-        return _compute_weighted_mean(_divide_exactly(free * MAX_NODE_SCORE, allocatable), usage)
+        return _compute_weighted_mean(_floor_divide(free * MAX_NODE_SCORE, allocatable), usage)
 
     free = np.where(requested > allocatable, 0, allocatable - requested)
     shares = truncating_divide(free * MAX_NODE_SCORE, np.where(allocatable == 0, 1, allocatable))
@@ -362,7 +362,7 @@ def score_most_allocated(strategy: ScoringStrategy, usage: NodeUsage) -> Scores:
     used = np.minimum(requested, allocatable) * MAX_NODE_SCORE
     # The usual case, in fewer steps: no divisor is zero and all resources count
     if usage.offered_everywhere and _are_exact_as_floats(requested):
-        return _compute_weighted_mean(_divide_exactly(used, allocatable), usage)
+        return _compute_weighted_mean(_floor_divide(used, allocatable), usage)
     shares = truncating_divide(used, np.where(allocatable == 0, 1, allocatable))
     return _compute_weighted_mean_of_offered(shares, usage)
 
@@ -409,7 +409,7 @@ def _compute_weighted_mean_of_offered(shares: Amounts, usage: NodeUsage) -> Scor
     return truncating_divide((shares * weights).sum(axis=0), np.maximum(weights.sum(axis=0), 1))
 
 
-def _divide_exactly(amounts: Amounts, divisors: Amounts) -> Amounts:
+def _floor_divide(amounts: Amounts, divisors: Amounts) -> Amounts:
     """Return the quotients of non-negative amounts, rounded down.
 
     Large arrays are divided as floats, which is faster. The sum of an amount and its divisor must be below 2**53. The

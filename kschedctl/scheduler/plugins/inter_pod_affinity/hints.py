@@ -26,7 +26,7 @@ from kschedctl.scheduler.framework.events import (
 )
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.snapshot.fork import Fork, is_same_pod
-from kschedctl.snapshot.pod_info import AffinityTerm, PodInfo
+from kschedctl.snapshot.pod_info import REQUIRED_TERM_KINDS, AffinityTerm, PodInfo
 
 COMPARES_WITH_OLD_NODE = ByVersion(
     "the queueing hint compares a changed node's topology labels with those before the change",
@@ -120,8 +120,8 @@ def get_required_terms(info: PodInfo) -> tuple[Sequence[AffinityTerm], Sequence[
 
     Raises PluginError if a required term cannot be parsed.
     """
-    for error in info.affinity_errors:
-        if error.startswith("required"):
+    for kind_of_terms, error in info.affinity_errors_by_kind.items():
+        if kind_of_terms in REQUIRED_TERM_KINDS:
             raise PluginError(error)
     return info.required_affinity, info.required_anti_affinity
 
@@ -150,6 +150,7 @@ def iter_waking_changes(info: PodInfo, gates: FeatureGates) -> Iterator[WakeTrig
         affinity, anti_affinity = get_required_terms(info)
     except PluginError as error:
         affinity, anti_affinity = (), ()
+        # One trigger stands for all changes of pods. Node changes and the terms of other pods still count.
         yield WakeTrigger(POD, ADD, f"any pod is added, changed or deleted: the pod's terms cannot be read: {error}")
     checks_both_ways = CHECKS_BOTH_WAYS.at(gates.release)
 

@@ -87,7 +87,7 @@ class ExcludingSelectorScope(StrEnum):
 
 
 EXCLUDING_SELECTOR_SCOPE = ByVersion(
-    "namespaces that the pod's own affinity terms select by a namespaceSelector with only NotIn or DoesNotExist",
+    "namespaces selected by the pod's own affinity terms if namespaceSelector has only NotIn or DoesNotExist",
     (
         ("", ExcludingSelectorScope.SELECTED_NAMESPACES),
         ("1.34", ExcludingSelectorScope.EVERY_NAMESPACE),
@@ -147,8 +147,8 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
     )
     next_step = NextStep(
         "CompareTerms",
-        "This pod's affinity selects no pod in any topology domain that this pod can use: compare the labels and "
-        "namespaces of the term with those of the pods that it should select",
+        "Check the label selector and the namespaces of the pod affinity: they match no pod in any topology domain "
+        "that this pod can use",
     )
     default_weight = 2
     peers = Peers.EXTREMES

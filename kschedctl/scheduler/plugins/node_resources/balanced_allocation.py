@@ -45,12 +45,12 @@ CRASH = (
 class ScoredBalance(StrEnum):
     """The balance of a node that NodeResourcesBalancedAllocation scores."""
 
-    WITH_POD = "balance after placement"
-    COMPARED = "balance after placement compared with before"
+    WITH_POD = "how balanced the node would be with the pod"
+    COMPARED = "how much the pod would change the node's balance"
 
 
 SCORED_BALANCE = ByVersion(
-    "basis of the score",
+    "what the score measures",
     (("", ScoredBalance.WITH_POD), ("1.36", ScoredBalance.COMPARED)),
     "#135573",
 )
@@ -155,6 +155,8 @@ class NodeResourcesBalancedAllocation(OwnRowPlugin[None, DemandedAmounts]):
         has_scored_pod = len(rows) > 1 and self.name in cycle.scores.raw  # unless PreScore skipped this plugin
         if not has_scored_pod:
             return None
+
+        # Look for a requested resource that makes the plugin crash on some scored node.
         devices = DeviceBackedResources(cycle.view, self.features)
         usage = Usage(cycle.view, cycle.view.requested, cycle.view.requests)
         requests = self._list_scored_requests(cycle.info, cycle.view)

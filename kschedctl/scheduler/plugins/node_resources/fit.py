@@ -152,7 +152,10 @@ class Insufficient(Fact, frozen=True):
         return self.describe()
 
     def _describe_need(self, node: str) -> str:
-        """Describe the amounts as a predicate of the pod. `node` is the node as the subject of a clause."""
+        """Describe what the pod needs and what the node has, as in "needs 6 CPUs, but the node has 2.26 of 8 free".
+
+        `node` names the node in the text.
+        """
         amounts = names.format_amounts_for_sentence(self.resource, self.requested, self.free, self.offered)
         (requested, free, offered), unit = amounts
         if not self.largest:
@@ -208,11 +211,15 @@ class Insufficient(Fact, frozen=True):
         )
         (requested, free, free_on_full, largest), unit = amounts
         suffix = amounts.unit_suffix
+
+        # The request exceeds the size of every node.
         if not self.largest:
             return f"needs {requested} {unit}, which no node offers"
         need = f"needs {requested} {unit}, but"
         if self.exceeds_every_node:
             return f"{need} the largest node has only {largest}{suffix}{scope.share}"
+
+        # The request fits on an empty node, but exceeds what is free.
         after = self._describe_nominations()
         full_node_text = f", apart from {full_node}, which has {free_on_full}{suffix} free but is full of pods"
         details = full_node_text if full else ""
@@ -292,7 +299,7 @@ class TooManyPods(Fact, frozen=True):
         return super().describe_cause(scope)
 
     def _describe_pods(self, node: str) -> str:
-        """Describe the pods on `node`, which is the subject of a clause."""
+        """Describe the number of pods on a node and their maximum. `node` names the node in the text."""
         if self.pods > self.limit:
             return f"{node} already runs {counted(self.pods, 'pod')}, and its maximum is {self.limit:,}"
         return f"{node} already runs its maximum of {counted(self.limit, 'pod')}"

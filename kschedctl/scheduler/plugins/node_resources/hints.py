@@ -18,7 +18,7 @@ from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.snapshot.snapshot import compute_allocatable_amounts
 
 ANY_OWN_RESIZE_COUNTS = ByVersion(
-    "resizes of the rejected pod after which the queueing hint retries the pod",
+    "resizes of the rejected pod that can make the scheduler retry it",
     (("", False), ("1.32", True)),
     bool_texts=("only resizes that lower its requests", "all resizes"),
 )

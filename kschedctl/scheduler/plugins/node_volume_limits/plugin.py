@@ -77,7 +77,7 @@ HAS_CLAIM_HINT = ByVersion(
 
 REASON = "node(s) exceed max volume count"
 IN_TREE_FIELDS = tuple(plugin.field for plugin in PLUGINS)
-COUNTS_RBD = ByVersion("rbd volumes count towards the limit", (("", True), ("1.31", False)), "#124546")
+COUNTS_RBD = ByVersion("RBD volumes count towards the node's volume limit", (("", True), ("1.31", False)), "#124546")
 READS_NODES = ByVersion(
     "a node's attachable-volumes-csi-* resources limit its CSI volumes if its CSINode has no limit",
     (("", True), ("1.32", False)),

@@ -404,11 +404,11 @@ def _build_skew_fact_finder(
 def find_emptiest_domain(
     spread: DomainCounts, info: PodInfo, view: Fork, comparison_operators: bool, fewest: int
 ) -> EmptiestDomain | None:
-    """Return the first domain with `fewest` pods, the smallest number, that the pod could go to.
+    """Return the first of the emptiest domains, those with `fewest` pods, that the pod could go to.
 
-    Taints or the node selection may keep the pod out of all domains with `fewest` pods. In this case, return the first
-    of these domains with the reason, because the skew would be smaller if they did not count. Return None if no domain
-    has `fewest` pods. `comparison_operators` says whether tolerations can have comparison operators.
+    If taints or the node selection keep the pod out of all these domains, return the first of them with the reason,
+    because the skew would be smaller if these domains did not count. Return None if no domain has `fewest` pods.
+    `comparison_operators` says whether tolerations can have comparison operators.
     """
     is_emptiest = spread.exists & (spread.counts == fewest)
     if not is_emptiest.any():

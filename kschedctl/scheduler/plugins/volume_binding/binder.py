@@ -226,7 +226,7 @@ class PodVolumes:
             return reachable
         migrated = self.listers.csi_nodes.find_migrated_nodes(plugin.name)
         try:
-            translate_volume_handle(volume, plugin)
+            translate_volume_handle(volume, plugin)  # only to find out whether upstream's translation fails
         except TranslationError as error:
             if (undecided & migrated).any():
                 self._add_error(undecided & migrated, f"could not translate pv: {error}")

@@ -117,7 +117,7 @@ class VolumeOutOfReach(Fact, frozen=True):
         return f"{self._describe_need(scope.describe_node())}{scope.share}"
 
     def _describe_need(self, node: str) -> str:
-        """Describe the requirements of the volume and the labels of `node`, which is the subject of a clause."""
+        """Describe what the volume needs and what the node has instead. `node` names the node in the text."""
         requirements = (
             f"{requirement.describe_need()}, but {node} has {requirement.describe_label()}"
             for requirement in self.wanted
@@ -380,6 +380,8 @@ def build_not_enough_space_fact(volumes: PodVolumes, row: int) -> NotEnoughStora
         driver=volumes.listers.classes[class_name].provisioner,
         pools=len(sized_pools),
     )
+
+    # Add the largest pool of the node.
     reachable_pools = [pool for pool in sized_pools if row in pool.rows]
     if not reachable_pools:
         return fact

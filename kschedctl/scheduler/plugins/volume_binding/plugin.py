@@ -109,7 +109,7 @@ CAPACITY_SCORING_GATE = ByVersion(
     "#128184",
 )
 DEFAULT_CAPACITY_SCORES = ByVersion(
-    "default scores for empty and for full storage",
+    "default scores for storage that is 0% and 100% used",
     (("", (0, MAX_CUSTOM_PRIORITY_SCORE)), ("1.33", (MAX_CUSTOM_PRIORITY_SCORE, 0))),
     "#128184",
 )

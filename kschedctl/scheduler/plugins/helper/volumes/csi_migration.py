@@ -204,7 +204,8 @@ def _translate_gce_handle(name: str, zones: str) -> str:
 def _get_gce_region(zones: list[str]) -> str:
     """Return the GCE region of the zones.
 
-    Raises TranslationError if a zone has an unexpected format, or if the zones are not all in one region.
+    Raises TranslationError if a zone has an unexpected format, if the zones are not all in one region, or if there are
+    no zones.
     """
     regions = set()
     for zone in zones:

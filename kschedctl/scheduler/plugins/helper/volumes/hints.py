@@ -239,8 +239,8 @@ def describe_claim_creation(info: PodInfo, view: Fork, *, ephemeral: bool = True
     """
     claims = get_listers(view).claims
     claim_volumes = [volume for volume in iter_claim_volumes(info.pod) if ephemeral or not volume.ephemeral]
-    exist = claim_volumes and all((info.namespace, volume.claim_name) in claims for volume in claim_volumes)
-    created = "is deleted and created again" if exist else "is created"
+    do_all_exist = all((info.namespace, volume.claim_name) in claims for volume in claim_volumes)
+    created = "is deleted and created again" if claim_volumes and do_all_exist else "is created"
     return f"claim {describe_claims(info, ephemeral=ephemeral)} {created}"
 
 
