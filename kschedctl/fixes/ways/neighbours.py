@@ -253,7 +253,7 @@ def _iter_move_fixes(trial_node: TrialNode, position: Position, allowed_nodes: B
     weakens, price = _describe_move_loss(view.cluster, pod)
     unchanged_view = trial_node.trial.scheduler.view
     are_others_available = are_other_replicas_available(unchanged_view, pod)
-    if not are_others_available:
+    if not are_others_available and find_owner(pod) != find_owner(trial_node.trial.pod):
         weakens += f"; other pods of {find_owner(pod)} are not available either"
     yield Fix(
         kind=FixKind.MOVE_POD,
