@@ -116,11 +116,13 @@ def find_pod(cluster: Cluster, name: str, namespace: str | None) -> Pod:
         which = ", ".join(pod.key for pod in pods)
         raise UsageError(f'"{name}" names {len(pods)} pods: {which}', hint="name one as namespace/name")
     full_name = name if namespace is None else f"{namespace}/{name}"
-    similar = find_similar_pods(cluster.pods, namespace, name)
-    if not similar:
-        from kschedctl.replay.controllers.workload_pods import suggest_workloads  # noqa: PLC0415 - only for an error
+    from kschedctl.replay.controllers.workload_pods import suggest_workloads  # noqa: PLC0415 - only for an error
 
-        similar = suggest_workloads(cluster, name)[:3]
+    similar = (
+        suggest_workloads(cluster, name, namespace=namespace)[:3]
+        or find_similar_pods(cluster.pods, namespace, name)
+        or suggest_workloads(cluster, name)[:3]
+    )
     hint = f"did you mean {' or '.join(similar)}?" if similar else ""
     raise UsageError(f'pod "{full_name}" not found', hint=hint)
 

@@ -85,7 +85,8 @@ def build_remedy(
         summary=_join_to_sentence(fix.text for fix in fixes) + _describe_nodes_taken_by_pods_ahead(fixes, result),
         by="operator" if any(fix.by == "operator" for fix in fixes) else "author",
         weakens="; ".join(list_clauses(costs)) or None,
-        opens=trial.feasible_or_nominated_nodes,
+        # A preempting pod has several equally good nodes, and the victims are those on the nodes of the rollout.
+        opens=rollout.nodes if rollout and rollout.nodes and trial.victims else trial.feasible_or_nominated_nodes,
         commands=(
             *_join_commands(_sort_other_pods_edits_first(fixes, pod_key)),
             *(patch.commands if patch and not manifest_edits else ()),
@@ -101,6 +102,8 @@ def build_remedy(
         step=get_trial_price(trial).name.lower(),
         holds=holds,
         rivals=result.rivals if result else (),
+        other_node=result.other_node if result else "",
+        ahead=result.ahead if result else (),
         preemption_node=result.preemption_node if result else "",
         preemption_victims=result.preemption_victims if result else (),
         also_places=result.also_places if result else (),
@@ -257,8 +260,8 @@ def _build_eviction_cost(trial: RemedyTrial, victims: Sequence[str], rollout: Ro
     other_failed_jobs = [job for job in rollout.failed_jobs if job.job not in jobs_in_harm] if rollout else []
     if other_failed_jobs:
         outcomes += f", so that {describe_failing_jobs(other_failed_jobs)}"
-    victim_names = chain.name_victims(victims) if chain else victims
-    text = f"evicts {', '.join(victim_names)}{harm}{outcomes}"
+    victim_names = chain.name_victims(victims) if chain else ", ".join(victims)
+    text = f"evicts {victim_names}{harm}{outcomes}"
 
     short_text = ""
     if len(victims) > FEW_VICTIMS:

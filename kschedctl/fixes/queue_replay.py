@@ -200,8 +200,8 @@ def replay_queue_with_fix(trial: RemedyTrial, *, stays_first_replica: bool = Fal
     The fix is applied after the waiting pods that need no fix have their nodes, unless the target is one of them. It
     does not hold if these pods displace a pod that the fix moves or removes, or take the room for a pod that it moves.
 
-    If the target evicts pods, the fix holds only if the fix opens the node and the trial of the fix evicts pods as
-    well.
+    If the target evicts pods, the fix holds only if the trial of the fix evicts pods as well. The node may then be
+    another one than that of the trial only if no more pods are evicted there.
 
     A pod that does not exist yet is the last one in the queue, so that a fix that holds is enough for all replicas.
     With `stays_first_replica`, it stays ahead of the other replicas that do not exist yet.
@@ -245,8 +245,9 @@ def replay_queue_with_fix(trial: RemedyTrial, *, stays_first_replica: bool = Fal
     if node is None:
         return QueueResult(holds=False, rivals=rivals)
     victims = _map_pods_to_victims(simulation).get(trial.authored_pod.key, ())
-    may_evict_there = node in nodes_with_room and bool(trial.victims)
-    if victims and not may_evict_there:
+    # The costs of the fix name the evictions of its trial, which preempts on one of several equally good nodes.
+    has_no_more_victims = node in nodes_with_room or len(victims) <= len(trial.victims)
+    if victims and not (trial.victims and has_no_more_victims):
         return QueueResult(holds=False, rivals=rivals, preemption_node=node, preemption_victims=victims)
 
     placed_pods = list(node_by_pod)  # in the order in which they got their nodes
@@ -254,6 +255,7 @@ def replay_queue_with_fix(trial: RemedyTrial, *, stays_first_replica: bool = Fal
     ahead_in_new_room = tuple(key for key in pods_in_new_room if key in pods_ahead)
     return QueueResult(
         holds=True,
+        other_node="" if node in nodes_with_room or trial.victims else node,
         ahead=ahead_in_new_room,
         also_places=gaining_pods,
         waiting_siblings=_count_waiting_siblings(simulation, find_owner(trial.authored_pod)),

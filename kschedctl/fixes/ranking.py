@@ -86,6 +86,8 @@ class QueueResult(NamedTuple):
     """True if the target pod has a node in the end, without evictions that the costs of the fix do not name."""
     rivals: tuple[str, ...] = ()
     """The pods that take the room that the fix makes, if the fix does not hold."""
+    other_node: str = ""
+    """The node that the pod gets if it is none of those on which the pod fits alone with the fix, or ""."""
     preemption_node: str = ""
     """The node that the pod gets only by evicting `preemption_victims`, which the fix alone does not evict, or ""."""
     preemption_victims: tuple[str, ...] = ()

@@ -24,6 +24,8 @@ class RolloutResult(NamedTuple):
     """The number of running pods of the owner that were restarted."""
     waiting: int | None = None
     """The number of the workload's pods without a node after the rollout, or None if there was only a preemption."""
+    nodes: tuple[str, ...] = ()
+    """The names of the nodes that the new pods get, each once."""
     victims: tuple[str, ...] = ()
     """Evicted pods of other owners."""
     harm: str = ""
@@ -44,14 +46,20 @@ def add_evictions_to_result(
 ) -> RolloutResult:
     """Return the result with the simulation's evicted pods, where their replacements end up, and Jobs that fail.
 
-    The rollout's own pods, at `own_positions`, are not listed as victims.
+    The rollout's own pods, at `own_positions`, are not listed as victims. The nodes that they get are added as well.
     """
     evicted = report_evictions(simulation)
     keys = {simulation.view.pods.objects[position].key for position in own_positions}
     victims = tuple(dict.fromkeys(pod.pod for pod in evicted if pod.pod not in keys))
     failed_jobs = JobFailures.of(simulation.view.objects).report_failed_jobs(simulation.view.cluster)
     chain = summarize_evictions(simulation, evicted)
-    return rolled_out._replace(victims=victims, chain=chain, failed_jobs=failed_jobs)
+    view = simulation.view
+    new_nodes = {
+        view.get_node_name(position): None
+        for position in own_positions
+        if view.has_node(position) and not simulation.scheduler.view.has_node(position)
+    }
+    return rolled_out._replace(nodes=tuple(new_nodes), victims=victims, chain=chain, failed_jobs=failed_jobs)
 
 
 def explain_useless_eviction(rolled_out: RolloutResult) -> str:

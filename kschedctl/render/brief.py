@@ -656,7 +656,9 @@ def _describe_verdict_and_node(summary: Summary) -> str:
     condition = f"as if {summary.as_if}: " if summary.as_if else ""
     verdict = f"{condition}{summary.subject} {describe_verdict(summary.verdict)}"
     if summary.nominated:
-        return f"{verdict}: would preempt {count(len(summary.victims), 'pod')} on {summary.nominated}"
+        choices = summary.nominated_choices
+        nodes = f"one of {choices:,} nodes" if choices else summary.nominated
+        return f"{verdict}: would preempt {count(len(summary.victims), 'pod')} on {nodes}"
     if not _has_node(summary):
         return verdict
     doubt = f", but {NOT_CERTAIN}" if summary.undecided else ""

@@ -21,7 +21,7 @@ from kschedctl.render.page import (
 from kschedctl.reports.columns import Tone
 from kschedctl.reports.remedy import TEAMS, FixStanding, Remedy, chain_commands, sort_verified_fixes_first
 from kschedctl.reports.summary import CostKind, list_clauses
-from kschedctl.text.counts import join_clauses
+from kschedctl.text.counts import agreeing, join_clauses, join_first_few
 
 TITLE, TITLE_WITH_RIVALS = "Fixes, each verified by replay", "Fixes, each verified by a replay with all waiting pods"
 """The second one is shown if some changes are not enough, since other waiting pods take the room that they make."""
@@ -221,8 +221,15 @@ def _drop_repeated_places(alternative: str) -> str:
 def describe_fix_effect(remedy: Remedy) -> str:
     """Name the nodes on which the pod fits after the change.
 
-    If other waiting pods take the room first, the text says that the pod would fit there if no other pod were waiting.
+    If other waiting pods take the room first, the text says that the pod would fit there if no other pod were waiting,
+    or names the node that the pod gets instead.
     """
+    if remedy.other_node:
+        gets = f"the pod gets {remedy.other_node}"
+        if not remedy.ahead:
+            return f"{gets} once all pending pods are scheduled"
+        take = agreeing(len(remedy.ahead), "takes", "take")
+        return f"{gets}, since {join_first_few(remedy.ahead)} {take} {remedy.destination} first"
     if remedy.holds is False:
         return f"the pod would fit on {remedy.destination} if no other pod were waiting"
     return f"the pod fits on {remedy.destination}"

@@ -9,7 +9,7 @@ lists; ``$patch: replace`` replaces a list that would be merged. Reference: JSON
 from __future__ import annotations
 
 import json
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from shlex import quote
 from typing import Any
 
@@ -114,14 +114,14 @@ KINDS_WITH_ROLLOUT_STATUS = ("Deployment", "StatefulSet")
 """The kinds of workloads that `kubectl rollout status` waits for, as far as their pods may be moved."""
 
 
-def render_wait_for_replacement(pod: Pod, waiting_workloads: Container[Owner]) -> str:
+def render_wait_for_replacement(pod: Pod, *, are_others_available: bool) -> str:
     """Return the command that waits until the evicted pod's replacement runs, or a comment if kubectl has none.
 
-    kubectl can only wait until all pods of a workload run. A workload with other waiting pods (`waiting_workloads`)
-    therefore gets a comment as well.
+    kubectl can only wait until all pods of a workload are available. If other pods of the workload are not, the
+    command would end with an error, so that a comment is returned as well.
     """
     owner = find_owner(pod)
-    if owner.kind in KINDS_WITH_ROLLOUT_STATUS and owner not in waiting_workloads:
+    if owner.kind in KINDS_WITH_ROLLOUT_STATUS and are_others_available:
         target = f"{owner.kind.lower()}/{owner.name}"
         return render_command("rollout", "status", "-n", owner.namespace, target, "--timeout=5m")
     return f"# wait until the replacement of {pod.key} runs"

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import numpy as np
-
 from kschedctl.api.labels import parse_selector
+from kschedctl.api.node_health import NodeHealth, get_node_health
 from kschedctl.api.objects import Pod
-from kschedctl.api.ownership import Owner, find_owner
+from kschedctl.api.ownership import find_owner
 from kschedctl.api.times import format_age, parse_microseconds
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
+from kschedctl.replay.edits import select_pods
 from kschedctl.snapshot.fork import Fork
 from kschedctl.text.counts import spell_age
 
@@ -35,11 +35,34 @@ def find_pending_pods(cluster: Cluster, namespace: str | None, selector: str | N
     return pods
 
 
-def find_workloads_with_waiting_pods(view: Fork) -> frozenset[Owner]:
-    """Return the owners of the pods that wait for a node in the view. A bare pod is its own owner."""
-    positions = np.flatnonzero(~view.mask_placed()).tolist()
-    unplaced_pods = (view.pods.objects[position] for position in positions)
-    return frozenset(find_owner(pod) for pod in unplaced_pods if is_pending(pod))
+def are_other_replicas_available(view: Fork, pod: Pod) -> bool:
+    """Return whether all other pods of the pod's workload are ready, on nodes that are ready in the view.
+
+    Pods that are being deleted do not count. The result is cached for each workload.
+    """
+    owner = find_owner(pod)
+
+    def is_available(replica: Pod) -> bool:
+        """Return whether the pod is ready on a ready node."""
+        position = view.pods.find_position(replica.key)
+        if position is None or not view.has_node(position):
+            return False
+        is_ready = all(
+            condition.status == "True" for condition in replica.status.conditions if condition.type == "Ready"
+        )
+        return is_ready and get_node_health(view.nodes.objects[view.node[position]]) is NodeHealth.READY
+
+    def find_unavailable_replicas() -> frozenset[str]:
+        """Return the keys of the workload's pods that are not available."""
+        replicas = select_pods(view.cluster, lambda other: find_owner(other) == owner)
+        return frozenset(
+            replica.key
+            for replica in replicas
+            if not (replica.terminated or replica.metadata.deletion_timestamp or is_available(replica))
+        )
+
+    unavailable: frozenset[str] = view.memo((are_other_replicas_available, owner), find_unavailable_replicas)
+    return unavailable <= {pod.key}
 
 
 def build_queue_entry_key(pod: Pod) -> tuple[bool, bool, str]:

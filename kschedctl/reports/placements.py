@@ -485,6 +485,24 @@ def describe_victims(victims: Iterable[str], tied: Mapping[str, Sequence[str]]) 
     >>> describe_victims(["d/a", "d/b"], {"d/a": ["d/b"]})
     ['d/a', 'd/b']
     """
+    certain, choices = _group_victims(victims, tied)
+    return [*certain, *choices]
+
+
+def list_victims(victims: Iterable[str], tied: Mapping[str, Sequence[str]]) -> str:
+    """Return the texts of `describe_victims` as one list, in which it is clear where each choice ends.
+
+    >>> list_victims(["d/x", "d/y"], {})
+    'd/x, d/y'
+    >>> list_victims(["d/x", "d/a", "d/e"], {"d/a": ["d/b", "d/c"], "d/e": ["d/f"]})
+    'd/x, and one of d/a, d/b, d/c, and either d/e or d/f'
+    """
+    certain, choices = _group_victims(victims, tied)
+    return ", and ".join(filter(None, (", ".join(certain), *choices)))
+
+
+def _group_victims(victims: Iterable[str], tied: Mapping[str, Sequence[str]]) -> tuple[list[str], list[str]]:
+    """Return the victims without alternatives, and a text for each group of victims with the same alternatives."""
     victim_names = list(victims)
     singles: list[str] = []
     victims_by_alternatives: dict[tuple[str, ...], list[str]] = {}
@@ -502,7 +520,7 @@ def describe_victims(victims: Iterable[str], tied: Mapping[str, Sequence[str]]) 
         else:
             number = "one" if len(group) == 1 else f"any {len(group)}"
             shared_texts.append(f"{number} of {first_few([*group, *alternatives])}")
-    return [*singles, *shared_texts]
+    return singles, shared_texts
 
 
 class EvictionChain(Document, frozen=True):
@@ -569,9 +587,9 @@ class EvictionChain(Document, frozen=True):
             text += f", and replacements take the node before {first_few(self.outrun)}, which {wait}"
         return text
 
-    def name_victims(self, victims: Iterable[str]) -> list[str]:
-        """Return the names of the victims, and of the pods that could be evicted instead."""
-        return describe_victims(victims, self.tied)
+    def name_victims(self, victims: Iterable[str]) -> str:
+        """Return a list of the victims, and of the pods that could be evicted instead."""
+        return list_victims(victims, self.tied)
 
     @property
     def goes_on(self) -> bool:

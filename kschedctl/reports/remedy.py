@@ -77,6 +77,10 @@ class Remedy(Document, frozen=True):
     """The node that the pod gets by evicting `preemption_victims` if the fix does not hold; empty if it gets none."""
     preemption_victims: tuple[str, ...] = ()
     """The pods that are evicted on `preemption_node`."""
+    other_node: str = ""
+    """The node that the pod gets after `ahead` if it gets none of `opens`; empty if it gets one of them."""
+    ahead: tuple[str, ...] = ()
+    """The waiting pods that take part of the room first, if the fix holds nevertheless."""
     also_places: tuple[str, ...] = ()
     """The other waiting pods that get a node with the fix, and get none without it."""
     needs_values: tuple[str, ...] = ()
@@ -142,7 +146,7 @@ class Remedy(Document, frozen=True):
     @property
     def costs_more_pods_than_it_places(self) -> bool:
         """True if the fix places the pod, but more evicted pods stay without a node than waiting pods get one."""
-        return bool(self.holds) and self._homeless_pods > self._placed_pods
+        return self.holds is not False and self._homeless_pods > self._placed_pods
 
     @property
     def _homeless_pods(self) -> int:
@@ -186,7 +190,7 @@ class Remedy(Document, frozen=True):
             summary=self.summary,
             owner=TEAMS[self.by],
             but=join_clauses(self.drawbacks),
-            nodes=self.opens[:3],
+            nodes=(self.other_node,) if self.other_node else self.opens[:3],
             clears=clears,
             commands=self.commands if len(self.commands) <= MOST_FIX_COMMANDS else (),
             edits=self.edits,
@@ -225,18 +229,38 @@ def sort_verified_fixes_first(remedies: Iterable[Remedy]) -> tuple[Remedy, ...]:
 def chain_commands(commands: Iterable[str]) -> tuple[str, ...]:
     """Join a fix's commands with `&&`, so that pasting all of them stops at the first failure.
 
-    Each command except the last ends with `&&`. Comments stay as they are.
+    Each command except the last ends with `&&`. Comments stay as they are. If a command fails after nodes were
+    cordoned, the nodes that the later commands would uncordon are uncordoned.
 
-    >>> chain_commands(("kubectl cordon n1", "# wait for p", "kubectl uncordon n1"))
-    ('kubectl cordon n1 &&', '# wait for p', 'kubectl uncordon n1')
+    >>> chain_commands(("kubectl drain n1", "# wait for p", "kubectl patch"))
+    ('kubectl drain n1 &&', '# wait for p', 'kubectl patch')
+    >>> chain_commands(("kubectl cordon n1", "evict", "kubectl uncordon n1"))
+    ('kubectl cordon n1 &&', 'evict ||', '{ kubectl uncordon n1; false; } &&', 'kubectl uncordon n1')
     """
     chained: list[str] = []
-    is_last = True
-    for command in reversed(tuple(commands)):
-        is_comment = command.lstrip().startswith("#")
-        chained.append(command if is_comment or is_last else f"{command} &&")
-        is_last = is_last and is_comment
-    return tuple(reversed(chained))
+    cordoned: list[str] = []
+    last_command: int | None = None  # the index of the last line in `chained` that is no comment
+    for command in commands:
+        if command.lstrip().startswith("#"):
+            chained.append(command)
+            continue
+        node = command.removeprefix(UNCORDON) if command.startswith(UNCORDON) else ""
+        if last_command is not None:
+            must_restore = node in cordoned and not chained[last_command].startswith(UNCORDON)
+            chained[last_command] += " ||" if must_restore else " &&"
+            if must_restore:  # before the comments of this command
+                chained.insert(last_command + 1, f"{{ {UNCORDON}{' '.join(cordoned)}; false; }} &&")
+        if command.startswith(CORDON):
+            cordoned.append(command.removeprefix(CORDON))
+        elif node in cordoned:
+            cordoned.remove(node)
+        last_command = len(chained)
+        chained.append(command)
+    return tuple(chained)
+
+
+CORDON, UNCORDON = "kubectl cordon ", "kubectl uncordon "
+"""The starts of the commands that cordon and uncordon a node. The name of the node follows."""
 
 
 MOST_NAMED_NODES = 3

@@ -156,7 +156,9 @@ class Summary(RootDocument, frozen=True):
     best: dict[str, int] = {}
     """Node -> score, for the best nodes, the best first."""
     nominated: str = ""
-    """The node on which preemption would make room."""
+    """The node on which preemption would make room, or one of `nominated_choices` such nodes."""
+    nominated_choices: int = 0
+    """The number of equally good nodes of which preemption picks one at random; 0 if there is only one."""
     victims: tuple[str, ...] = ()
     """The pods that are evicted, in an explanation those that preemption would evict there."""
     warnings: tuple[str, ...] = ()

@@ -10,6 +10,7 @@ import jsonschema
 import pytest
 from command_line import Run
 from msgspec.structs import replace
+from small import build_node, build_pod, build_replica
 
 from kschedctl import Cluster, audit, demo, drain, failures
 from kschedctl.commands.explain.report import Cause, Explanation, NodeGroup, Refusal
@@ -94,6 +95,21 @@ def test_brief_names_the_effect_of_preemption_in_the_first_line(run: Run, monkey
     priority = ("--as-if-priority-class", "shop-critical")
     text = run("explain", "shop/checkout-7d9f6c5b8-x2x4q", "--demo", "--brief", *priority).out
     assert text.splitlines()[0].endswith("Unschedulable: would preempt 1 pod on general-b2")
+
+
+def test_brief_names_no_node_as_certain_if_chance_decides(run: Run, tmp_path: Path) -> None:
+    documents = [
+        *(build_node(name) for name in ("n1", "n2")),
+        *(build_replica(f"low-{name}", name, cpu="4") for name in ("n1", "n2")),
+        build_pod("urgent", cpu="3", priority=10),
+    ]
+    cluster = tmp_path / "cluster.json"
+    cluster.write_text(json.dumps({"kind": "List", "items": documents}))
+    text = run("explain", "d/urgent", "-f", str(cluster), "--assume-complete", "--brief").out
+    assert text.splitlines()[0] == "d/urgent Unschedulable: would preempt 1 pod on one of 2 nodes"
+    assert "for example, evicts d/low-n1 on n1" in text
+    summary = json.loads(run("explain", "d/urgent", "-f", str(cluster), "--summary", "-o", "json").out)
+    assert (summary["nominated"], summary["nominatedChoices"], summary["victims"]) == ("n1", 2, ["d/low-n1"])
 
 
 def test_summary_of_thousands_of_nodes_is_short() -> None:

@@ -293,6 +293,19 @@ def test_claim_of_a_stateful_set_is_not_recreated_by_hand() -> None:
     assert "OtherStorageClass" in {kind for each in bare.remedies for kind in each.kinds}
 
 
+def test_class_is_only_created_if_its_name_is_no_misspelling() -> None:
+    """The template of a StatefulSet's claims cannot be changed by recreating a claim."""
+    owner = {"kind": "StatefulSet", "name": "db"}
+    claim = build_claim("data-db-0", of="csi-")
+    pod = build_pod(
+        "db-0", owner=owner, volumes=[{"name": "data", "persistentVolumeClaim": {"claimName": "data-db-0"}}]
+    )
+    report = remedies(Cluster.from_objects([build_node("n1"), CSI, claim, pod]), "d/db-0")
+    summary = report.remedies[0].summary
+    assert summary.startswith("Create StorageClass csi-, unless this is a misspelling of csi, like csi (provisioner")
+    assert report.remedies[0].costs[0].text == "if csi- is a misspelling, set storageClassName: csi instead"
+
+
 def test_claim_of_an_ended_pod_is_protected() -> None:
     documents, _ = CASES["the volume is in another zone"]
     ended = build_pod("ended", "far", **build_pod_volumes("data"))

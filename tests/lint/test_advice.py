@@ -176,3 +176,18 @@ def test_misspelled_label_value_suggests_that_of_the_nodes(lint: Lint, field: st
     assert "→ Did you mean example.com/pool=general?" in join(out)
     _, out, _ = lint(web.replace("genral", "absent"), "--demo", "--select", "na-no-node-matches")
     assert "Did you mean" not in out
+
+
+@pytest.mark.parametrize(("name", "is_suggested"), [("fastt", True), ("archive", False)])
+def test_missing_storage_class_suggests_a_similar_one(lint: Lint, name: str, is_suggested: bool) -> None:
+    Path("cluster.yaml").write_text(
+        "apiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata: {name: fast}\nprovisioner: csi\n"
+    )
+    claim = (
+        "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: data, namespace: shop}\n"
+        f"spec: {{accessModes: [ReadWriteOnce], storageClassName: {name}, resources: {{requests: {{storage: 1Gi}}}}}}\n"
+    )
+    options = ("--with-cluster", "cluster.yaml", "--assume-complete", "--select", "vl-missing")
+    text = join(lint(claim, *options)[1])
+    assert f'"{name}" not found' in text
+    assert ("Create the object, or did you mean fast?" in text) is is_suggested

@@ -26,13 +26,14 @@ REPORT = Remedies("d/p", "Unschedulable", "needs 2 CPUs", (FIX,), searched=Searc
 def test_each_form_for_people_joins_the_commands(form: str, and_then: str) -> None:
     text = RENDERERS[form](REPORT, Style(width=120))
     assert f"kubectl cordon n1 {and_then}" in text
-    assert f"kubectl drain n1 {and_then}" in text
+    assert "kubectl drain n1 ||" in text
+    assert f"{{ kubectl uncordon n1; false; }} {and_then}" in text
     assert f"kubectl uncordon n1 {and_then}" not in text
 
 
 def test_commands_in_the_browser_are_joined() -> None:
     assert format_fix_commands(FIX).splitlines() == list(chain_commands(COMMANDS))
-    assert describe_remedy(FIX)[-3:] == list(chain_commands(COMMANDS))
+    assert describe_remedy(FIX)[-4:] == list(chain_commands(COMMANDS))
 
 
 def test_json_has_a_list() -> None:
@@ -46,3 +47,21 @@ def test_shell_stops_at_the_first_failure(tmp_path: Path) -> None:
     script = "\n".join(chain_commands(("touch one", "# then", "touch two", "# in the end")))
     subprocess.run(["bash", "-c", script], cwd=tmp_path, check=True)
     assert {path.name for path in tmp_path.iterdir()} == {"one", "two"}
+
+
+@pytest.mark.parametrize(
+    ("failing", "calls"),
+    [
+        ("", ["cordon n1", "cordon n2", "evict a", "uncordon n2", "evict b", "uncordon n1", "patch"]),
+        ("evict a", ["cordon n1", "cordon n2", "evict a", "uncordon n1 n2", "uncordon n1"]),
+        ("evict b", ["cordon n1", "cordon n2", "evict a", "uncordon n2", "evict b", "uncordon n1"]),
+    ],
+)
+def test_no_node_stays_cordoned_if_a_command_fails(tmp_path: Path, failing: str, calls: list[str]) -> None:
+    kubectl = f'kubectl() {{ echo "$*" >> calls; [ "$*" != "{failing}" ]; }}'
+    steps = ("cordon n1", "cordon n2", "evict a", "# wait", "uncordon n2", "evict b", "uncordon n1", "patch")
+    commands = [step if step.startswith("#") else f"kubectl {step}" for step in steps]
+    script = "\n".join((kubectl, *chain_commands(commands)))
+    code = subprocess.run(["bash", "-c", script], cwd=tmp_path, check=False).returncode
+    assert code == (1 if failing else 0)
+    assert (tmp_path / "calls").read_text().splitlines() == calls

@@ -301,7 +301,8 @@ def _describe_search_limits(remedies: Remedies) -> list[str]:
 
 def describe_remedy(remedy: Remedy) -> Sequence[str]:
     """Return the lines of a fix's screen: its summary, effects, owner and commands."""
-    other_pods_take_room = remedy.holds is False  # it is None if the other waiting pods were not replayed
+    # `holds` is None if the other waiting pods were not replayed.
+    other_pods_take_room = remedy.holds is False or bool(remedy.other_node)
     fits = "if the pod were alone, would fit on" if other_pods_take_room else "then fits on"
     details = [
         ("also works with", describe_alternatives(remedy.alternatives, 10) if remedy.alternatives else ""),
@@ -309,6 +310,7 @@ def describe_remedy(remedy: Remedy) -> Sequence[str]:
         ("pods that also get a node", names(remedy.also_places, 20)),
         ("evicts", names(remedy.victims, 20)),
         (fits, names(remedy.opens, 20)),
+        ("but gets", remedy.other_node),
         ("who", f"{TEAMS[remedy.by]} team"),
     ]
     return [remedy.summary, *(f"{label}: {text}" for label, text in details if text), *chain_commands(remedy.commands)]

@@ -15,23 +15,27 @@ from kschedctl.fixes.impossible import explain_impossible_fixes, explain_too_lar
 from kschedctl.fixes.proposals import iter_fixes_at_node, iter_node_independent_fixes
 from kschedctl.fixes.queue_checks import QueueChecks
 from kschedctl.fixes.ranking import CheckedFix, RankedFix, Rollouts, move_holding_fixes_forward, rank_trials
-from kschedctl.fixes.search import RemedyCriteria, RemedySearch
+from kschedctl.fixes.search import RemedyCriteria, RemedySearch, count_affordable_replays
 from kschedctl.fixes.trial.fix_kinds import FixKind
 from kschedctl.fixes.trial.trials import Trials, build_stored_pod
 from kschedctl.replay.controllers.target_pod import TargetPod
+from kschedctl.replay.pending_pods import is_pending
 from kschedctl.replay.unknown import REMEDIES, merge_unknown_kinds, summarize_unknowns
 from kschedctl.reports.remedy import Remedy, sort_incomplete_and_costly_fixes_last
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.scheduler.framework import Code
 from kschedctl.scheduler.framework.dependencies import Effect
 from kschedctl.scheduler.plugins.dynamic_resources.plugin import DynamicResources
+from kschedctl.scheduler.scheduler import Scheduler
 
 HELPABLE_VERDICTS = ("Unschedulable", "NotResponsible")
 """The verdicts on pods that changes may help."""
 FIXES_SHOWN = 7
 """The number of fixes in an explanation."""
-CHECKED = 10
-"""The number of fixes in a full list that are checked with all waiting pods."""
+FEWEST_CHECKED = 10
+"""The number of fixes in a full list that are checked with all waiting pods, however many pods wait."""
+CHECK_BUDGET = 2000
+"""The cycles that may be replayed to check more fixes than that: about a second."""
 
 
 def check_first_fixes_in_queue(ranking: Iterable[RankedFix], checks: QueueChecks, count: int) -> list[CheckedFix]:
@@ -57,13 +61,14 @@ def check_all_fixes_in_queue(
 ) -> list[CheckedFix]:
     """Check ranked fixes by replaying them with all waiting pods, and return all of them, working ones first.
 
-    Once CHECKED fixes are checked and one of them works, the other fixes stay unchecked. `on_checked` is called with 1
-    after each check.
+    Once the affordable number of fixes is checked and one of them works, the other fixes stay unchecked. `on_checked`
+    is called with 1 after each check.
     """
+    affordable = count_affordable_checks(checks.trials.scheduler)
     fixes: list[CheckedFix] = []
     some_fix_works = False
     for ranked_fix in ranking:
-        if len(fixes) >= CHECKED and some_fix_works:
+        if len(fixes) >= affordable and some_fix_works:
             fixes.append(CheckedFix(ranked_fix, result=None))
             continue
         fix = checks.find_best_variant(ranked_fix)
@@ -71,6 +76,13 @@ def check_all_fixes_in_queue(
         some_fix_works = some_fix_works or not fix.fails
         fixes.append(fix)
     return move_holding_fixes_forward(fixes)
+
+
+def count_affordable_checks(scheduler: Scheduler) -> int:
+    """Return how many fixes can be checked with all waiting pods: the more pods and nodes, the fewer."""
+    waiting = sum(map(is_pending, scheduler.cluster.unbound_pods()))
+    cycles = count_affordable_replays(CHECK_BUDGET, len(scheduler.view.nodes))
+    return max(cycles // max(waiting, 1), FEWEST_CHECKED)
 
 
 def find_uncalled_extenders(best: Iterable[RankedFix]) -> tuple[UnknownKind, ...]:

@@ -388,7 +388,10 @@ class PreemptionReport(Document, frozen=True):
             return ()
         candidate = self.candidates[self.chosen_by_scheduler]
         alternatives = ", or others of the same priority and start time" if candidate.ties else ""
-        lines = [f"evicts {first_few(candidate.victims)}{self._fate_clause}{alternatives}"]
+        evicts = f"evicts {first_few(candidate.victims)}"
+        if len(self.tied) > 1:
+            evicts = f"for example, {evicts} on {self.chosen}"
+        lines = [f"{evicts}{self._fate_clause}{alternatives}"]
         lines += [*self.later_evictions, *(job.describe() for job in self.failed_jobs), *self.budget_violations]
         if len(self.tied) > 1:
             lines.append(f"picks one of {len(self.tied):,} equally good nodes at random: {first_few(self.tied)}")
@@ -884,6 +887,7 @@ class Explanation(_ExtenderPart, frozen=True):
             closest=tuple(group.short_form for group in self.groups),
             best={node: self.total[node] for node in by_score[:3]},
             nominated=preemption.chosen_by_scheduler if preemption is not None else "",
+            nominated_choices=len(preemption.tied) if preemption is not None and len(preemption.tied) > 1 else 0,
             preemption=preemption.lack_of_lower_priority if preemption is not None else "",
             victims=preemption.chosen_victims if preemption is not None else (),
             warnings=(

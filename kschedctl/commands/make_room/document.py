@@ -30,7 +30,7 @@ from kschedctl.commands.make_room.shortage import find_shortages, find_sufficien
 from kschedctl.fixes.queue_replay import find_node_once_others_are_gone, replay_queue_without_pods
 from kschedctl.replay import kubectl
 from kschedctl.replay.controllers.job_failures import find_job_name
-from kschedctl.replay.pending_pods import describe_overdue_time, find_workloads_with_waiting_pods
+from kschedctl.replay.pending_pods import are_other_replicas_available, describe_overdue_time
 from kschedctl.replay.placements import MissingStorageClasses
 from kschedctl.replay.pools import compare_pools
 from kschedctl.replay.shared_cluster import build_cluster_basis
@@ -216,8 +216,8 @@ def _iter_plan_commands(room: RoomMaking, part: PlanPart) -> Iterator[str]:
     Pods are evicted through the Eviction API, so that PDBs are respected. Emptied nodes are cordoned until the end,
     and other nodes while pods leave them. Nodes that were already cordoned before the plan stay cordoned.
     """
-    nodes = room.before.view.nodes.objects
-    waiting_workloads = find_workloads_with_waiting_pods(room.before.view)
+    view = room.before.view
+    nodes = view.nodes.objects
     emptied = [row for row in sorted(part.emptied) if not nodes[row].spec.unschedulable]
     for row in emptied:
         yield kubectl.render_command("cordon", nodes[row].metadata.name)
@@ -227,10 +227,11 @@ def _iter_plan_commands(room: RoomMaking, part: PlanPart) -> Iterator[str]:
         if must_cordon:
             yield kubectl.render_command("cordon", nodes[source].metadata.name)
         for move in moves:
-            pod = room.before.view.pods.objects[move.position]
+            pod = view.pods.objects[move.position]
             yield kubectl.render_eviction(pod)
             yield kubectl.render_wait_until_gone(pod)
-            yield kubectl.render_wait_for_replacement(pod, waiting_workloads)
+            are_others_available = are_other_replicas_available(view, pod)
+            yield kubectl.render_wait_for_replacement(pod, are_others_available=are_others_available)
         if must_cordon:
             yield kubectl.render_command("uncordon", nodes[source].metadata.name)
 

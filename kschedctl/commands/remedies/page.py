@@ -38,7 +38,7 @@ from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.document import Document
 from kschedctl.reports.remedy import TEAMS, Remedy, sort_verified_fixes_first
 from kschedctl.reports.unknown import NOT_CERTAIN, VERDICT, describe_verdict_doubts
-from kschedctl.text.counts import agreeing, capitalize, counted
+from kschedctl.text.counts import agreeing, capitalize, counted, join_words
 from kschedctl.text.printable import printable
 
 
@@ -193,18 +193,19 @@ def _build_note_on_incomplete_search(report: Remedies) -> Page:
 
 
 def _build_unchecked_note(report: Remedies) -> Page:
-    """Build a note about the verified fixes that were not replayed together with the other waiting pods.
+    """Build a note with the numbers of the fixes that were not replayed together with the other waiting pods.
 
     There is no note if all or none of the fixes were replayed together with them.
     """
-    queue_results = [remedy.holds for remedy in report.remedies if not remedy.needs_values]
-    unchecked = sum(holds is None for holds in queue_results)
-    if not unchecked or unchecked == len(queue_results):
+    numbered = enumerate(sort_verified_fixes_first(report.remedies), 1)
+    results = {number: remedy.holds for number, remedy in numbered if not remedy.needs_values}
+    unchecked = [f"{number}" for number, holds in results.items() if holds is None]
+    if not unchecked or len(unchecked) == len(results):
         return ()
-    fixes = "verified fix was" if unchecked == 1 else f"{unchecked:,} verified fixes were"
-    return (
-        paragraph(Marked(f"The last {fixes} replayed for this pod alone, without the other pending pods", Tone.FAINT)),
-    )
+    fixes = f"{agreeing(len(unchecked), 'Fix', 'Fixes')} {join_words(unchecked)}"
+    were = agreeing(len(unchecked), "was", "were")
+    text = f"{fixes} {were} replayed for this pod alone, without the other pending pods"
+    return (paragraph(Marked(text, Tone.FAINT)),)
 
 
 def render_patches(document: Document) -> str:

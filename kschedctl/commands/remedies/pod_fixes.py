@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from kschedctl.commands.explain.cycle_report import explain_pod
 from kschedctl.commands.explain.fixes import (
-    CHECKED,
     check_all_fixes_in_queue,
+    count_affordable_checks,
     find_uncalled_extenders,
     search_fixes,
     should_search_fixes,
@@ -167,7 +167,9 @@ def _check_fixes(
     fixes = [CheckedFix(fix, result=None) for fix in ranking]
     if search.interrupted:
         return _CheckedFixes(fixes, [None] * len(fixes), interrupted=True)
-    on_checked = progress.begin("checking remedies", min(len(ranking), CHECKED))
+    on_checked = progress.begin(
+        "checking remedies", min(len(ranking), count_affordable_checks(search.trials.scheduler))
+    )
     try:
         harmless_fixes = rollouts.iter_harmless_fixes(ranking)
         in_queue = check_all_fixes_in_queue(harmless_fixes, QueueChecks(search.trials), on_checked)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from difflib import get_close_matches
 
 from msgspec.structs import replace
@@ -47,6 +47,7 @@ from kschedctl.scheduler.plugins.helper.volumes.listers import (
     require_owner,
     to_billionths,
 )
+from kschedctl.text.counts import join_words
 
 CORRECT, CREATE, CREATE_CLASS, REMAKE = 10, 20, 25, 30
 DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
@@ -342,18 +343,24 @@ def iter_missing_storage_class_fixes(trial_node: TrialNode, claim: PersistentVol
     """
     classes = get_listers(trial_node.cycle.view).classes
     name = get_claim_class(claim)
+    uncorrected_names = []  # names that only the author of the manifest can write instead
     for similar_name in get_close_matches(name, classes, n=2, cutoff=NAME_CUTOFF):
         text = f" with class {similar_name} instead of {name}, which does not exist"
         change = build_class_change(similar_name)
-        yield from iter_claim_recreation_fixes(
-            trial_node, FixKind.CORRECT_STORAGE_CLASS, claim, change, text=text, cost=CORRECT, target=similar_name
+        recreations = tuple(
+            iter_claim_recreation_fixes(
+                trial_node, FixKind.CORRECT_STORAGE_CLASS, claim, change, text=text, cost=CORRECT, target=similar_name
+            )
         )
+        yield from recreations
+        if not recreations:
+            uncorrected_names.append(similar_name)
     if not name:
         return
     delayed_classes = [class_ for class_ in classes.values() if class_.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER]
     models = {class_.provisioner: class_ for class_ in delayed_classes if class_.provisioner != NO_PROVISIONER}
     for model in list(models.values())[:MOST_PROPOSED]:
-        yield _build_storage_class_copy_fix(model, name)
+        yield _build_storage_class_copy_fix(model, name, uncorrected_names)
 
 
 def build_class_change(class_name: str) -> Callable[[PersistentVolumeClaim], PersistentVolumeClaim]:
@@ -361,11 +368,18 @@ def build_class_change(class_name: str) -> Callable[[PersistentVolumeClaim], Per
     return lambda current: with_class(reset_claim(current), class_name)
 
 
-def _build_storage_class_copy_fix(model: StorageClass, name: str) -> Fix:
-    """Build the fix that creates a StorageClass of this name as a copy of the model."""
+def _build_storage_class_copy_fix(model: StorageClass, name: str, similar_names: Sequence[str]) -> Fix:
+    """Build the fix that creates a StorageClass of this name as a copy of the model.
+
+    If existing classes have similar names, the fix says to check first that the name is no misspelling of them.
+    """
     new_class = replace(model, metadata=ObjectMeta(name))
     model_name = model.metadata.name
-    text = f"create StorageClass {name}, like {model_name} (provisioner {model.provisioner}, WaitForFirstConsumer)"
+    similar = join_words(similar_names, "or")
+    unless = f", unless this is a misspelling of {similar}," if similar else ","
+    text = (
+        f"create StorageClass {name}{unless} like {model_name} (provisioner {model.provisioner}, WaitForFirstConsumer)"
+    )
     commands = (kubectl.render_copy(ObjectKey.of(model), name),)
     edits = (ObjectEdit.create(new_class),)
     return Fix(
@@ -378,4 +392,5 @@ def _build_storage_class_copy_fix(model: StorageClass, name: str) -> Fix:
         commands=commands,
         variant_of=name,
         where=f"like {model_name}",
+        check_first=f"if {name} is a misspelling, set storageClassName: {similar} instead" if similar else "",
     )

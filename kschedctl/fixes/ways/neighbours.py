@@ -22,7 +22,7 @@ from kschedctl.fixes.ways.waiting import build_deletion_edits, find_driver_users
 from kschedctl.replay import kubectl
 from kschedctl.replay.controllers.job_failures import JobFailures
 from kschedctl.replay.edits import ObjectKey, is_made_up, is_recreated_elsewhere
-from kschedctl.replay.pending_pods import find_workloads_with_waiting_pods
+from kschedctl.replay.pending_pods import are_other_replicas_available
 from kschedctl.scheduler.engine.cycle import run_cycle
 from kschedctl.scheduler.engine.preemption.budgets import get_budgets
 from kschedctl.scheduler.plugins.inter_pod_affinity.filtering import PodInTheWay
@@ -252,9 +252,9 @@ def _iter_move_fixes(trial_node: TrialNode, position: Position, allowed_nodes: B
     old_node = view.get_node_name(position)
     weakens, price = _describe_move_loss(view.cluster, pod)
     unchanged_view = trial_node.trial.scheduler.view
-    waiting_workloads = unchanged_view.memo(
-        find_workloads_with_waiting_pods, lambda: find_workloads_with_waiting_pods(unchanged_view)
-    )
+    are_others_available = are_other_replicas_available(unchanged_view, pod)
+    if not are_others_available and find_owner(pod) != find_owner(trial_node.trial.pod):
+        weakens += f"; other pods of {find_owner(pod)} are not available either"
     yield Fix(
         kind=FixKind.MOVE_POD,
         target=(pod.key, new_node),
@@ -268,7 +268,7 @@ def _iter_move_fixes(trial_node: TrialNode, position: Position, allowed_nodes: B
             kubectl.render_command("cordon", old_node),
             kubectl.render_eviction(pod),
             kubectl.render_wait_until_gone(pod),
-            kubectl.render_wait_for_replacement(pod, waiting_workloads),
+            kubectl.render_wait_for_replacement(pod, are_others_available=are_others_available),
             kubectl.render_command("uncordon", old_node),
         ),
         variant_of="pod",

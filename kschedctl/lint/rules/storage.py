@@ -5,8 +5,9 @@ Upstream: checkVolumeSatisfyClaim in pkg/controller/volume/persistentvolume/pv_c
 
 from __future__ import annotations
 
+import difflib
 import posixpath
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from kschedctl.api.json_values import field_at, text_at
@@ -38,7 +39,8 @@ def find_missing_claims_and_storage_classes(context: LintContext) -> Iterator[Pr
     claims = context.list_linted_objects(PersistentVolumeClaim)
     for subject, path, name in iter_storage_class_names(claims, context.workloads):
         if name and name not in class_names:
-            yield subject.build_problem(path, f'storageclass.storage.k8s.io "{name}" not found')
+            fix = _suggest_name(name, class_names)
+            yield subject.build_problem(path, f'storageclass.storage.k8s.io "{name}" not found', fix)
 
 
 VL_MISSING = Rule(
@@ -67,7 +69,18 @@ def _find_missing_claims(context: LintContext) -> Iterator[Problem]:
             claim_name = volume.persistent_volume_claim.claim_name if volume.persistent_volume_claim else ""
             if claim_name and (workload.namespace, claim_name) not in existing_claims:
                 path = ("volumes", i, "persistentVolumeClaim", "claimName")
-                yield workload.build_problem(path, f'persistentvolumeclaim "{claim_name}" not found')
+                names_in_namespace = [name for namespace, name in existing_claims if namespace == workload.namespace]
+                fix = _suggest_name(claim_name, names_in_namespace)
+                yield workload.build_problem(path, f'persistentvolumeclaim "{claim_name}" not found', fix)
+
+
+_MIN_SIMILARITY = 0.8
+
+
+def _suggest_name(name: str, existing_names: Iterable[str]) -> str:
+    """Suggest the existing name that a missing one resembles, or return "" if none is similar."""
+    similar_names = difflib.get_close_matches(name, sorted(existing_names), 1, _MIN_SIMILARITY)
+    return f"Create the object, or did you mean {similar_names[0]}?" if similar_names else ""
 
 
 def find_rollouts_that_share_a_volume(context: LintContext) -> Iterator[Problem]:

@@ -180,13 +180,16 @@ def _build_not_found_error(cluster: Cluster, owner: Owner) -> UsageError:
     return UsageError(f'{kind.lower()} "{namespace}/{name}" not found', hint=hint)
 
 
-def suggest_workloads(cluster: Cluster, name: str, kind: str = "") -> list[str]:
+def suggest_workloads(cluster: Cluster, name: str, kind: str = "", namespace: str | None = None) -> list[str]:
     """Suggest workloads that the user may have meant, such as `job/train -n ml`, best first.
 
     Workloads of the `kind` with the name come first, followed by workloads of the `kind` with a similar name. If no
-    such workload exists, workloads of other kinds with the name are suggested.
+    such workload exists, workloads of other kinds with the name are suggested. With `namespace`, workloads in other
+    namespaces are left out.
     """
     candidates = dict.fromkeys((*iter_workloads(cluster), *_iter_pod_holders_and_owners(cluster)))
+    if namespace is not None:
+        candidates = {candidate: None for candidate in candidates if candidate.namespace == namespace}
     of_kind = [candidate for candidate in candidates if candidate.kind == kind]
     similar_names = [name, *get_close_matches(name, {candidate.name for candidate in of_kind})]
     similar = [candidate for candidate in of_kind if candidate.name in similar_names]

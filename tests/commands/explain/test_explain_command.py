@@ -73,6 +73,7 @@ def test_ways_to_name_a_pod(run: Run, write: Write, arguments: list[str]) -> Non
         (["shop/wbe"], 'pod "shop/wbe" not found (did you mean shop/web or team/web?)'),
         (["shop/front"], "did you mean shop/front-7d9f-x2x4q?"),
         (["shop/forn"], "did you mean shop/front-7d9f-x2x4q?"),
+        (["shop/api"], 'pod "shop/api" not found (did you mean deployment/api -n shop?)'),
         (["zzz"], 'pod "default/zzz" not found\n'),
         (["web", "-A"], '"web" names 2 pods: shop/web, team/web'),
         (["shop/web", "-n", "team"], '"shop/web" is not in namespace "team"'),
@@ -88,7 +89,10 @@ def test_absent_and_ambiguous_pods_exit_2(run: Run, write: Write, arguments: lis
         build_pod("web", namespace="shop"),
         build_pod("web", namespace="team"),
         build_pod("front-7d9f-x2x4q", namespace="shop"),
+        build_pod("api-5f-x2x4q", namespace="shop"),
     ]
+    replica_set = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "api-5f", "uid": "u", "controller": True}
+    pods[-1]["metadata"] |= {"ownerReferences": [replica_set], "labels": {"pod-template-hash": "5f"}}
     code, out, err = run("explain", *arguments, "-f", write(build_node("n1"), *pods))
     assert (code, out) == (2, "")
     assert err.startswith("error: ")

@@ -93,7 +93,8 @@ def test_comments_above_the_commands_say_what_each_move_does() -> None:
         printed = [line.strip() for line in text.partition("\nCommands\n")[2].splitlines()]
         assert all(len(line) <= width for line in printed if line.startswith("#"))
         unwrapped = "\n".join(printed).replace("\n#    ", " ").splitlines()
-        assert unwrapped[: len(report.commands) + 2] == [*comments, *chain_commands(report.commands)]
+        chained = chain_commands(report.commands)
+        assert unwrapped[: len(chained) + 2] == [*comments, *chained]
 
 
 def test_plan_that_remedies_show() -> None:

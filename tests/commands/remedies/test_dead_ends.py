@@ -63,3 +63,16 @@ def test_changes_that_cost_more_pods_than_they_place_are_no_fixes() -> None:
     # With two more pods placed, it is as good as any.
     gains = Remedy("Use", "author", None, ("n1",), (), (), holds=True, chain=chain, also_places=("d/a", "d/b"))
     assert sort_incomplete_and_costly_fixes_last([gains, harmless]) == (gains, harmless)
+
+
+def test_note_gives_the_numbers_of_fixes_that_were_not_replayed_with_other_pods() -> None:
+    unchecked = Remedy("Request less", "author", None, ("n1",), (), ())
+    insufficient = Remedy("Uncordon n2", "operator", None, ("n2",), (), (), holds=False, rivals=("d/q",))
+    checked = Remedy("Add a node", "operator", None, ("n3",), (), (), holds=True)
+    report = Remedies("d/p", "Unschedulable", "needs 2 CPUs", (checked, insufficient, unchecked))
+    page = RENDERERS["table"](report, Style(width=160))
+    assert "2 Request less" in page
+    assert "Fix 2 was replayed for this pod alone, without the other pending pods" in page
+    more = Remedies("d/p", "Unschedulable", "needs 2 CPUs", (checked, insufficient, unchecked, unchecked))
+    page = RENDERERS["table"](more, Style(width=160))
+    assert "Fixes 2 and 3 were replayed for this pod alone, without the other pending pods" in page

@@ -17,6 +17,7 @@ from kschedctl.commands.remedies.pending_fixes import find_remedies_of_many
 from kschedctl.fixes import queue_replay
 from kschedctl.fixes.ranking import QueueResult
 from kschedctl.fixes.trial.trials import RemedyTrial
+from kschedctl.render.fixes import describe_fix_effect
 
 
 def test_first_fixes_hold_in_random_clusters() -> None:
@@ -158,6 +159,47 @@ def test_room_of_a_new_node_is_not_lost_to_a_pod_that_fits_now() -> None:
     fixes = explain(Cluster.from_objects([*others, large, little]), "d/large", remedies=True).remedies
     adding = next(fix for fix in fixes if fix.kinds == ("AddNode",))
     assert (adding.holds, adding.summary) == (True, "Add a node like n1 (pool p)")
+
+
+def test_fix_names_the_node_that_the_pod_gets_behind_others() -> None:
+    """Pod first takes n2, so that pod third evicts pod low on n1 and leaves room there for pod second."""
+    documents = [
+        small.build_node("n1"),
+        small.build_pod("high", "n1", cpu="2500m", priority=30),
+        small.build_replica("low", "n1", cpu="1500m"),
+        small.build_node("n2", cpu="1", unschedulable=True),
+        small.build_pod("first", priority=20),
+        small.build_pod("third", priority=15, nodeSelector={"kubernetes.io/hostname": "n1"}),
+        small.build_pod("second", cpu="500m"),
+    ]
+    fixes = explain(Cluster.from_objects(documents), "d/second", remedies=True).remedies
+    uncordon = next(fix for fix in fixes if fix.kinds == ("Uncordon",))
+    assert (uncordon.holds, uncordon.opens, uncordon.other_node) == (True, ("n2",), "n1")
+    assert describe_fix_effect(uncordon) == "the pod gets n1, since d/first takes n2 first"
+    assert uncordon.to_short_fix().nodes == ("n1",)
+
+
+def test_higher_priority_holds_on_any_of_equally_good_nodes() -> None:
+    """The named node is the one on which the named victim runs."""
+    priority_class = {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": "urgent"},
+        "value": 10,
+    }
+    node_by_pod = {f"low-{i}": f"n{i}" for i in range(12)}
+    for waiting in ("a", "b", "c", "d"):
+        documents = [
+            priority_class,
+            *map(small.build_node, node_by_pod.values()),
+            *(small.build_replica(pod, node, cpu="4") for pod, node in node_by_pod.items()),
+            small.build_pod("large", cpu="50"),
+            small.build_pod(waiting, cpu="3"),
+        ]
+        fixes = explain(Cluster.from_objects(documents), f"d/{waiting}", remedies=True).remedies
+        (fix,) = (fix for fix in fixes if fix.kinds == ("UsePriorityClass",))
+        (victim,) = fix.victims
+        assert (fix.holds, fix.opens) == (True, (node_by_pod[victim.removeprefix("d/")],))
 
 
 @pytest.fixture

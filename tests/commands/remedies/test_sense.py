@@ -303,22 +303,30 @@ def test_node_stays_cordoned_while_two_pods_leave() -> None:
     assert (commands[0], commands[-1]) == ("kubectl cordon n1", "kubectl uncordon n1")
 
 
-@pytest.mark.parametrize("sibling_waits", [False, True])
-def test_node_stays_cordoned_until_the_replacement_runs(sibling_waits: bool) -> None:
-    """``kubectl rollout status`` waits for all pods of a Deployment, so it would not end while another pod waits."""
+@pytest.mark.parametrize("sibling", ["", "waits", "is not ready", "is on an unreachable node"])
+def test_node_stays_cordoned_until_the_replacement_runs(sibling: str) -> None:
+    """``kubectl rollout status`` waits until all pods of a Deployment are available, so it would end with an error."""
     documents = [
         build_node("n1"),
         build_node("n2", cpu="3"),
         build_replica("moved", "n1", cpu="3"),
         build_pod("p", nodeSelector={HOSTNAME: "n1"}, cpu="2"),
     ]
-    if sibling_waits:
-        documents.append(build_replica("waits", cpu="64"))
+    if sibling == "waits":
+        documents.append(build_replica("sibling", cpu="64"))
+    elif sibling == "is not ready":
+        documents += [build_node("n3", cpu="1"), build_replica("sibling", "n3")]
+        documents[-1]["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
+    elif sibling == "is on an unreachable node":
+        documents += [build_node("n3", cpu="1"), build_replica("sibling", "n3")]
+        documents[-2]["status"]["conditions"] = [{"type": "Ready", "status": "Unknown"}]
     found = list_offered_fixes(*documents)
-    commands = next(each.commands for each in found if each.kinds == ("MovePod",))
+    move = next(each for each in found if each.kinds == ("MovePod",))
+    assert ("other pods of Deployment d/web are not available either" in (move.weakens or "")) == bool(sibling)
+    commands = move.commands
     comment = "# wait until the replacement of d/moved runs"
     status = "kubectl rollout status -n d deployment/web --timeout=5m"
-    assert commands[-2:] == (comment if sibling_waits else status, "kubectl uncordon n1")
+    assert commands[-2:] == (comment if sibling else status, "kubectl uncordon n1")
 
 
 def test_pod_of_the_lowest_priority_is_moved_first() -> None:

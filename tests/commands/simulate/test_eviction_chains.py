@@ -225,7 +225,7 @@ def test_two_of_three_equal_victims() -> None:
     objects = [build_node("n1", cpu="6"), *(build_owned_pod("ReplicaSet", name, "n1", "2") for name in ("a", "b", "c"))]
     (fix,) = find_class_remedies(*objects, build_pod("waiting", cpu="4")).remedies
     assert fix.chain is not None
-    (named,) = fix.chain.name_victims(fix.victims)
+    named = fix.chain.name_victims(fix.victims)
     number, _, pods = named.partition(" of ")
     assert (number, sorted(pods.split(", "))) == ("any 2", ["d/a", "d/b", "d/c"])
 
