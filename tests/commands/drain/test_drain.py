@@ -585,10 +585,7 @@ def test_victims_are_rescheduled() -> None:
     report = drain_given_nodes([*objects, low, high], "n1")
     assert {(m.pod, m.source, m.target) for m in report.moved} == {("d/high", "n1", "n2"), ("d/low", "n2", "n3")}
     assert [(e.pod, e.fate, e.target) for e in report.evicted] == [("d/low", "Moved", "n3")]
-    assert (
-        report.build_headline_parts()[2]
-        == "1 pod moves to another node, and 1 pod elsewhere is preempted and moves"
-    )
+    assert report.build_headline_parts()[2] == "1 pod moves to another node, and 1 pod elsewhere is preempted and moves"
     report = drain_given_nodes([*objects[:2], low, high], "n1")
     _, verdict, outcomes = report.build_headline_parts()
     assert verdict == "can be drained, but 1 pod elsewhere is preempted and fits nowhere;"

@@ -302,9 +302,7 @@ def test_evicted_pods_of_other_nodes_are_counted_once() -> None:
     report = simulate_failures(Cluster.from_objects(objects))
     worst = report.failures[0]
     assert (worst.name, worst.displaced, worst.unplaced, worst.unplaced_displaced, worst.evicted) == ("a", 2, 2, 1, 1)
-    consequences = (
-        "1 of its 2 displaced pods fits nowhere else, and 1 pod elsewhere is preempted and fits nowhere"
-    )
+    consequences = "1 of its 2 displaced pods fits nowhere else, and 1 pod elsewhere is preempted and fits nowhere"
     assert worst.consequences == consequences
     plot, *_ = find_plots(build_page(report, Style(plots=True)))
     assert sum(dict(series.points)[plot.places.index("a")] for series in plot.series) == 2
