@@ -123,7 +123,7 @@ def _iter_device_fault_fixes(
     """
     name = request.request
     match fault.reason:
-        case "NotSelected" | "SelectorFails" if fault.is_from_claim:
+        case "NotSelected" | "SelectorFails" if not fault.of_class:
             yield _build_selector_removal_fix(trial_node, claim, name, fault.expression)
         case "Tainted":
             yield _build_toleration_fix(trial_node, claim, name, fault.what)

@@ -22,7 +22,7 @@ from kschedctl.scheduler.event_handling import Occurrence
 from kschedctl.scheduler.framework import Code, PluginError, Status
 from kschedctl.scheduler.queueing.pods_on_nodes import Choice, PodsOnNodes
 from kschedctl.scheduler.queueing.scheduling_queue import SchedulingQueue
-from kschedctl.scheduler.queueing.waiting_pods import PermitWait, PermitWaits
+from kschedctl.scheduler.queueing.waiting_pods import PREEMPTION_LOOP, PermitWait, PermitWaits
 from kschedctl.scheduler.scheduler import Framework
 from kschedctl.snapshot.pod_info import PodInfo
 
@@ -35,6 +35,10 @@ class Failed(NamedTuple):
     rejectors: Rejectors | None = NO_REJECTORS
     nominated: Row | None = NO_ROW
     """The nominated row, NO_ROW if the nomination is cleared, or None if it stays as it was."""
+
+
+PREEMPTION_LOOP_FAILURE = Failed(Code.ERROR, PREEMPTION_LOOP.message)
+"""The failure of pods that left their nodes because the pods of their gang preempt each other forever."""
 
 
 class PostFilterEffect(NamedTuple):

@@ -34,8 +34,7 @@ from kschedctl.scheduler.engine.profile import FrameworkLike
 from kschedctl.scheduler.framework import Code
 from kschedctl.scheduler.plugins.default_preemption import are_victims_evicted_asynchronously
 from kschedctl.scheduler.queueing.pods_on_nodes import Choice, Nominations
-from kschedctl.scheduler.queueing.scheduling_loop import Failed, PostFilterEffect
-from kschedctl.scheduler.queueing.waiting_pods import PREEMPTION_LOOP
+from kschedctl.scheduler.queueing.scheduling_loop import PREEMPTION_LOOP_FAILURE, Failed, PostFilterEffect
 from kschedctl.scheduler.scheduler import Framework
 from kschedctl.scheduler.simulation.gangs import Gangs
 from kschedctl.scheduler.simulation.outcome import UNSCHEDULABLE, Outcome
@@ -212,8 +211,7 @@ class KnownFailures:
 
     def _is_in_preemption_loop(self, position: Position) -> bool:
         """Return whether the pod left its node because the pods of its gang preempt each other forever."""
-        failure = self.permit_failures.get(position)
-        return failure is not None and failure.message == PREEMPTION_LOOP.message
+        return self.permit_failures.get(position) is PREEMPTION_LOOP_FAILURE
 
     @property
     def _current_failures(self) -> dict[Hashable, Rejectors | None]:

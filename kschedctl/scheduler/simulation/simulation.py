@@ -23,10 +23,9 @@ from kschedctl.scheduler.engine.pod_groups.gangs import GangPlugin
 from kschedctl.scheduler.engine.queued_pod import QueuedPod
 from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.event_handling import Occurrence
-from kschedctl.scheduler.framework import Code
 from kschedctl.scheduler.queueing.pods_on_nodes import Choice
-from kschedctl.scheduler.queueing.scheduling_loop import Failed, SchedulingLoop
-from kschedctl.scheduler.queueing.waiting_pods import PREEMPTED, PREEMPTION_LOOP, PermitWait
+from kschedctl.scheduler.queueing.scheduling_loop import PREEMPTION_LOOP_FAILURE, Failed, SchedulingLoop
+from kschedctl.scheduler.queueing.waiting_pods import PREEMPTED, PermitWait
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.attempts import Attempts
 from kschedctl.scheduler.simulation.gangs import UNFIT_MEMBER
@@ -237,9 +236,8 @@ class SettlingLoop(SchedulingLoop):
 
     def _stop_gang_rounds(self) -> None:
         """Stop gangs whose pods preempt each other forever, and record this as the failure of their pods."""
-        failure = Failed(Code.ERROR, PREEMPTION_LOOP.message)
         for position in self.waiting.stop_looping_gangs(self.queue, self.end_wait):
-            self.attempts.failures.permit_failures[position] = failure
+            self.attempts.failures.permit_failures[position] = PREEMPTION_LOOP_FAILURE
 
     def _try_pod_and_wake_others(self, position: Position) -> int:
         """Try a popped pod, wake the pods affected by its placement, and return the number of new outcomes.

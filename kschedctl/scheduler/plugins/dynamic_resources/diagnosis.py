@@ -16,7 +16,7 @@ from kschedctl.scheduler.plugins.dynamic_resources.constraints import find_attri
 from kschedctl.scheduler.plugins.dynamic_resources.facts import DeviceFault, DevicesUnfit, PoolTrouble, RequestedDevices
 from kschedctl.scheduler.plugins.dynamic_resources.inventory import Inventory
 from kschedctl.scheduler.plugins.dynamic_resources.pools import Pool, PooledDevice
-from kschedctl.scheduler.plugins.dynamic_resources.requests import AllocationError, ClaimRequests, Request
+from kschedctl.scheduler.plugins.dynamic_resources.requests import AllocationError, ClaimRequests, Expression, Request
 
 
 def diagnose_node(inventory: Inventory, row: int, claims: Sequence[ClaimRequests]) -> DevicesUnfit:
@@ -133,14 +133,19 @@ def _count_fitting_devices(search: Search, position: SearchPosition) -> RequestF
     return RequestFit(is_enough, devices)
 
 
+def _build_selector_fault(reason: str, selector: Expression, error: str = "") -> DeviceFault:
+    """Build the fault that a CEL selector does not match a device, or fails with an error."""
+    return DeviceFault(reason, error, selector.holder, selector.text, of_class=selector.of_class)
+
+
 def _find_selection_fault(search: Search, request: Request, device: PooledDevice) -> DeviceFault | None:
     """Return the first reason why the request does not select the device or the node cannot use it, or None."""
     for selector in request.selectors:
         try:
             if not search.inventory.matches_selector(selector, device, shares=search.features.uses_newer_allocator):
-                return DeviceFault("NotSelected", source=selector.holder, expression=selector.text)
+                return _build_selector_fault("NotSelected", selector)
         except AllocationError as error:
-            return DeviceFault("SelectorFails", error.text, selector.holder, selector.text)
+            return _build_selector_fault("SelectorFails", selector, error.text)
     if device.device.binding_conditions and not search.features.binding_conditions:
         return DeviceFault("HasBindingConditions")
     if not search.inventory.is_on_node(device, search.row):

@@ -58,11 +58,8 @@ class DeviceFault(Detail, frozen=True):
     """The CEL selector."""
     devices: int = 0
     """The number of devices with this fault."""
-
-    @property
-    def is_from_claim(self) -> bool:
-        """True if the selector comes from the claim rather than from its DeviceClass."""
-        return self.source.startswith("claim ")
+    of_class: bool = False
+    """True if the selector belongs to a DeviceClass rather than to the claim."""
 
 
 class RequestedDevices(Detail, frozen=True):
