@@ -180,7 +180,7 @@ def _is_safe_app_armor(profile: str) -> bool:
 
 def _check_added_capabilities(pod: CheckedPod) -> Iterator[Violation]:
     """Yield a violation if containers add capabilities that are not among the default ones."""
-    names, capabilities = _find_forbidden_capabilities(pod, DEFAULT_CAPABILITIES)
+    names, capabilities = _find_containers_adding_forbidden_capabilities(pod, DEFAULT_CAPABILITIES)
     if names:
         yield (
             "non-default capabilities",
@@ -188,8 +188,10 @@ def _check_added_capabilities(pod: CheckedPod) -> Iterator[Violation]:
         )
 
 
-def _find_forbidden_capabilities(pod: CheckedPod, allowed: Container[str]) -> tuple[list[str], list[str]]:
-    """Return the names of containers that add capabilities not in ``allowed``, and these capabilities."""
+def _find_containers_adding_forbidden_capabilities(
+    pod: CheckedPod, allowed: Container[str]
+) -> tuple[list[str], list[str]]:
+    """Return the names of the containers that add capabilities not in ``allowed``, and those capabilities, sorted."""
     names = []
     forbidden_capabilities: set[str] = set()
     for name, added in pod.get_security_values("capabilities", "add").of_containers:
@@ -401,7 +403,7 @@ def _check_restricted_capabilities(pod: CheckedPod) -> Iterator[Violation]:
     if not_dropping:
         names = _format_name_list(_get_names(not_dropping))
         details.append(f'{names} must set securityContext.capabilities.drop=["ALL"]')
-    adding, capabilities = _find_forbidden_capabilities(pod, ("NET_BIND_SERVICE",))
+    adding, capabilities = _find_containers_adding_forbidden_capabilities(pod, ("NET_BIND_SERVICE",))
     if adding:
         names = _format_name_list(adding)
         details.append(f"{names} must not include {_quote_names(capabilities)} in {_ADDED_CAPABILITIES}")

@@ -382,40 +382,42 @@ def _iter_unset_resources(names: Iterable[str], request: AdmissionRequest) -> It
 
 
 KIND, COUNT = "ResourceClaim", "count/resourceclaims.resource.k8s.io"
-DEVICES_OF_CLASS = ".deviceclass.resource.k8s.io/devices"
+DEVICES_OF_CLASS_SUFFIX = ".deviceclass.resource.k8s.io/devices"
 IMPLICIT_RESOURCE_PREFIX = f"{QUOTA_PREFIX}{DEVICE_CLASS_PREFIX}"
 MAX_DEVICES = 32
 """The maximum number of devices of a claim, which a request for all devices of a class counts as."""
 
 
 def compute_device_claim_usage(request: AdmissionRequest) -> Quantities:
-    """Return the amounts that a ResourceClaim uses, by the names that resources have in quotas.
+    """Return the amounts that a ResourceClaim uses, keyed by the name of the resource in quotas.
 
-    Requested devices are counted by class and, with the feature gate DRAExtendedResource, by extended resource.
+    The claim itself counts as one object. Its requested devices are counted by class and, with the feature gate
+    DRAExtendedResource, also by extended resource.
     """
     spec = convert_builtins(drop_nulls(request.spec), ResourceClaimSpec)
-    devices: Counter[str] = Counter()
+    devices_by_class: Counter[str] = Counter()
     for device_request in spec.devices.requests:
-        devices.update(_count_devices_by_class(device_request))
+        devices_by_class.update(_count_devices_by_class(device_request))
+
     usage: Quantities = {COUNT: Quantity(1)}
+    counts_extended_resources = _is_dra_extended_resource_enabled(request)
     resource_by_class = _get_extended_resource_by_class(request)
-    for name, count in devices.items():
-        usage[f"{name}{DEVICES_OF_CLASS}"] = Quantity(count)
-        if resource_by_class is None:  # without the feature gate
+    for class_name, device_count in devices_by_class.items():
+        usage[f"{class_name}{DEVICES_OF_CLASS_SUFFIX}"] = Quantity(device_count)
+        if not counts_extended_resources:
             continue
         # Each class is also an implicit extended resource, and may define an explicit one
-        usage[f"{IMPLICIT_RESOURCE_PREFIX}{name}"] = Quantity(count)
-        resource = resource_by_class.get(name)
-        if resource:
-            usage[f"{QUOTA_PREFIX}{resource}"] = Quantity(count)
+        usage[f"{IMPLICIT_RESOURCE_PREFIX}{class_name}"] = Quantity(device_count)
+        if explicit_resource := resource_by_class.get(class_name):
+            usage[f"{QUOTA_PREFIX}{explicit_resource}"] = Quantity(device_count)
     return usage
 
 
 def is_device_claim_resource(name: str, request: AdmissionRequest) -> bool:
     """Return whether a resource name in a quota counts ResourceClaims or devices of a class."""
-    if name == COUNT or name.endswith(DEVICES_OF_CLASS):
+    if name == COUNT or name.endswith(DEVICES_OF_CLASS_SUFFIX):
         return True
-    resource_by_class = _get_extended_resource_by_class(request) or {}
+    resource_by_class = _get_extended_resource_by_class(request)
     if name.startswith(IMPLICIT_RESOURCE_PREFIX):
         return bool(resource_by_class.get(name.removeprefix(IMPLICIT_RESOURCE_PREFIX)))
     return name.startswith(QUOTA_PREFIX) and name.removeprefix(QUOTA_PREFIX) in resource_by_class.values()
@@ -450,16 +452,21 @@ def _count_devices_of_alternative(request: ExactDeviceRequest | DeviceSubRequest
             return 0
 
 
-def _get_extended_resource_by_class(request: AdmissionRequest) -> dict[str, str] | None:
-    """Return the extended resource of each device class that has one.
-
-    Return None without the feature gate DRAExtendedResource.
-    """
+def _is_dra_extended_resource_enabled(request: AdmissionRequest) -> bool:
+    """Return whether the feature gate DRAExtendedResource is on, so that devices count as extended resources."""
     cluster = request.cluster
-    if not FeatureGates(cluster.kube_version, cluster.feature_gates).enabled("DRAExtendedResource"):
-        return None
+    return FeatureGates(cluster.kube_version, cluster.feature_gates).enabled("DRAExtendedResource")
+
+
+def _get_extended_resource_by_class(request: AdmissionRequest) -> dict[str, str]:
+    """Return the explicit extended resource of each device class that defines one.
+
+    No class has one without the feature gate DRAExtendedResource.
+    """
+    if not _is_dra_extended_resource_enabled(request):
+        return {}
     return {
         device_class.metadata.name: device_class.spec.extended_resource_name
-        for device_class in cluster.device_classes
+        for device_class in request.cluster.device_classes
         if device_class.spec.extended_resource_name
     }

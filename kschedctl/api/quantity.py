@@ -22,6 +22,7 @@ _NANOS_PER_UNIT = 10**-NANO
 INT64_MIN = -(2**63)
 INT64_MAX = 2**63 - 1
 _INT64_DIGITS = 18  # decimal digits that always fit into an int64
+_INT64_DIGITS_WITH_BINARY_SUFFIX = 15  # upstream's more cautious limit for numbers such as 1Gi
 _SINGLE_STEP_SHIFTS = (1, 2, 3, 6, 9)  # powers of ten that upstream multiplies by at once, ignoring an overflow
 _MAX_DIGITS = 1000  # upstream has no limit and would hang on 1234567890123456789e999999999
 
@@ -87,19 +88,21 @@ class Quantity:
 
     def add(self, other: Quantity) -> Quantity:
         """Return the sum in this quantity's format, or in the other's format if this quantity is zero."""
-        format = self.format if self.mantissa else other.format
+        sum_format = self.format if self.mantissa else other.format
         if not (self.mantissa and other.mantissa):
             quantity = self if self.mantissa else other
             big = self.big or other.big
             # A big zero has no positive scale, so the sum does not have a positive scale either.
             shift = max(quantity.scale, 0) if big else 0
-            return Quantity(_multiply_by_power_of_ten(quantity.mantissa, shift), quantity.scale - shift, format, big)
+            return Quantity(
+                _multiply_by_power_of_ten(quantity.mantissa, shift), quantity.scale - shift, sum_format, big
+            )
         scale = min(self.scale, other.scale)
         own_mantissa = _multiply_by_power_of_ten(self.mantissa, self.scale - scale)
         other_mantissa = _multiply_by_power_of_ten(other.mantissa, other.scale - scale)
         total = own_mantissa + other_mantissa
         big = self.big or other.big or not all(map(_is_int64, (own_mantissa, other_mantissa, total)))
-        return Quantity(total, scale, format, big)
+        return Quantity(total, scale, sum_format, big)
 
     def sub(self, other: Quantity) -> Quantity:
         """Return the difference, in the format that ``add`` would choose."""
@@ -186,25 +189,36 @@ def parse_quantity(text: str | int | float) -> Quantity:
         raise QuantityError(_WRONG_FORMAT, hint=f"got {_shorten(text)}")
     sign, zeros, whole, fraction, suffix = match.groups(default="")
     digits = (whole or "0") + fraction
-    exponent, format = _parse_suffix(suffix, text)
-    if format is Format.BINARY_SI:
+    exponent, suffix_format = _parse_suffix(suffix, text)
+    scale = -len(fraction)
+    if suffix_format is Format.BINARY_SI:
+        is_read_as_int64 = not fraction and _has_int64_precision(digits, exponent)
         mantissa = _parse_digits(digits, 0, text) << exponent
-        scale = -len(fraction)
-        # Upstream's estimate of whether the number fits an int64, with three decimal digits for ten bits.
-        fits_int64 = not fraction and 15 - len(digits) - exponent * 3 // 10 - 1 >= 0
     else:
-        scale = exponent - len(fraction)
+        scale += exponent
+        is_read_as_int64 = len(digits) <= _INT64_DIGITS and scale >= NANO
         mantissa = _parse_digits(digits, scale, text)
-        fits_int64 = len(digits) <= _INT64_DIGITS and scale >= NANO
-    # A text without digits is 0 if its exponent is small enough, and otherwise an error
-    if not (fits_int64 or zeros or whole or fraction):
+
+    # Upstream's int64 parser reads a text without digits as 0, and the parser of big decimals rejects it
+    has_digits = bool(zeros or whole or fraction)
+    if not has_digits and not is_read_as_int64:
         raise QuantityError(_WRONG_NUMBER, hint=f"got {_shorten(text)}")
+
     if sign == "-":
         mantissa = -mantissa
-    if not (fits_int64 and _is_int64(mantissa)):
-        return _build_big_decimal_quantity(mantissa, scale, format)
-    written = text if _is_canonical_on_sight(digits, scale, format) else ""
-    return Quantity(mantissa, scale if mantissa else 0, format, written=written)
+    if not is_read_as_int64 or not _is_int64(mantissa):
+        return _build_big_decimal_quantity(mantissa, scale, suffix_format)
+    written = text if _is_canonical_on_sight(digits, scale, suffix_format) else ""
+    return Quantity(mantissa, scale if mantissa else 0, suffix_format, written=written)
+
+
+def _has_int64_precision(digits: str, binary_exponent: int) -> bool:
+    """Return whether upstream expects the digits times ``2**binary_exponent`` to fit an int64.
+
+    Upstream estimates this from the number of decimal digits, and takes three digits for ten bits.
+    """
+    suffix_digits = binary_exponent * 3 // 10 + 1
+    return len(digits) + suffix_digits <= _INT64_DIGITS_WITH_BINARY_SUFFIX
 
 
 @lru_cache(maxsize=65536, typed=True)
@@ -248,28 +262,28 @@ def _parse_digits(digits: str, scale: int, text: object) -> int:
     return int(digits)
 
 
-def _is_canonical_on_sight(digits: str, scale: int, format: Format) -> bool:
+def _is_canonical_on_sight(digits: str, scale: int, suffix_format: Format) -> bool:
     """Return whether upstream prints a quantity unchanged.
 
     Upstream does so if a quick look at the digits suggests that they are in canonical form.
     """
-    if format is Format.BINARY_SI:
+    if suffix_format is Format.BINARY_SI:
         return int(digits) % 8 != 0
     return scale % 3 == 0 and not digits.endswith("000") and digits[0] != "0"
 
 
-def _build_big_decimal_quantity(mantissa: int, scale: int, format: Format) -> Quantity:
+def _build_big_decimal_quantity(mantissa: int, scale: int, suffix_format: Format) -> Quantity:
     """Build a quantity that upstream stores as a decimal of any length (inf.Dec), rounded up to nano units.
 
     A BinarySI quantity is limited to the largest int64, and one below 1 becomes DecimalSI.
     """
     nanos = _multiply_by_power_of_ten(mantissa, scale - NANO)
-    if format is Format.BINARY_SI and abs(nanos) > INT64_MAX * _NANOS_PER_UNIT:
+    if suffix_format is Format.BINARY_SI and abs(nanos) > INT64_MAX * _NANOS_PER_UNIT:
         limited_mantissa = INT64_MAX if nanos > 0 else -INT64_MAX
-        return Quantity(limited_mantissa, 0, format, big=True)
-    if format is Format.BINARY_SI and 0 < abs(nanos) < _NANOS_PER_UNIT:
-        format = Format.DECIMAL_SI
-    return Quantity(nanos, NANO, format, big=True)
+        return Quantity(limited_mantissa, 0, suffix_format, big=True)
+    if suffix_format is Format.BINARY_SI and 0 < abs(nanos) < _NANOS_PER_UNIT:
+        suffix_format = Format.DECIMAL_SI
+    return Quantity(nanos, NANO, suffix_format, big=True)
 
 
 def _multiply_by_power_of_ten(mantissa: int, exponent: int) -> int:

@@ -133,10 +133,11 @@ class Map:
             self.put(key, value)
 
     def put(self, key: Value, value: Value) -> None:
-        """Set the value of a key. Raises CelError for an invalid key."""
+        """Set the value of a key. Raises CelError for an unhashable key, such as a list."""
         try:
+            # The type is part of the key because Python treats 1, 1.0 and True as equal
             self.entries[type(key), key] = value
-        except TypeError:
+        except TypeError:  # the key is unhashable
             raise CelError("unsupported key type") from None
 
     def look_up(self, key: Value) -> Value:

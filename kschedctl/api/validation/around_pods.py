@@ -23,7 +23,7 @@ from kschedctl.api.field_errors import (
 from kschedctl.api.objects import LabelSelector, Struct
 from kschedctl.api.priority import validate_priority_class
 from kschedctl.api.validation import names, written
-from kschedctl.api.validation.manifests import validate_at_most_100_percent, validate_int_or_percent
+from kschedctl.api.validation.manifests import validate_at_most_100_percent, validate_non_negative_int_or_percent
 from kschedctl.api.validation.names import validate_label_selector, validate_object_meta
 from kschedctl.api.validation.volumes import validate_claim_spec
 
@@ -49,7 +49,7 @@ def validate_disruption_budget(pdb: api.PodDisruptionBudget) -> ValidationErrors
     yield from validate_single_limit(spec)
     for field, number in (("minAvailable", spec.min_available), ("maxUnavailable", spec.max_unavailable)):
         if number is not None:
-            yield from validate_int_or_percent(number, (*SPEC, field))
+            yield from validate_non_negative_int_or_percent(number, (*SPEC, field))
             yield from validate_at_most_100_percent(number, (*SPEC, field))
     yield from validate_label_selector(spec.selector, (*SPEC, "selector"))
     policy = spec.unhealthy_pod_eviction_policy

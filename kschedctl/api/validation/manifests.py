@@ -376,17 +376,19 @@ def _validate_surge_and_unavailable(
     surge = "25%" if surge is None else surge
     unavailable = "25%" if unavailable is None else unavailable
     update_path = (*path, "rollingUpdate")
-    yield from validate_int_or_percent(unavailable, (*update_path, "maxUnavailable"))
-    yield from validate_int_or_percent(surge, (*update_path, "maxSurge"))
+    yield from validate_non_negative_int_or_percent(unavailable, (*update_path, "maxUnavailable"))
+    yield from validate_non_negative_int_or_percent(surge, (*update_path, "maxSurge"))
     if _parse_int_or_percent(surge) == _parse_int_or_percent(unavailable) == 0:
         yield invalid(
-            (*update_path, "maxUnavailable"), _to_printed_number(unavailable), "may not be 0 when `maxSurge` is 0"
+            (*update_path, "maxUnavailable"),
+            _to_printed_int_or_percent(unavailable),
+            "may not be 0 when `maxSurge` is 0",
         )
     yield from validate_at_most_100_percent(unavailable, (*update_path, "maxUnavailable"))
 
 
-def validate_int_or_percent(value: int | str, path: Path) -> ValidationErrors:
-    """Validate that a value is a non-negative number or a percentage.
+def validate_non_negative_int_or_percent(value: int | str, path: Path) -> ValidationErrors:
+    """Validate that a value is a non-negative integer or a percentage.
 
     Upstream: ValidatePositiveIntOrPercent.
     """
@@ -395,7 +397,7 @@ def validate_int_or_percent(value: int | str, path: Path) -> ValidationErrors:
     elif not re.fullmatch(r"[0-9]+%", value):
         example = "(e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')"
         rule = f"a valid percent string must be a numeric string followed by an ending '%' {example}"
-        yield invalid(path, _to_printed_number(value), rule)
+        yield invalid(path, TypedString(value), rule)
 
 
 def validate_at_most_100_percent(value: int | str, path: Path) -> ValidationErrors:
@@ -407,20 +409,22 @@ def validate_at_most_100_percent(value: int | str, path: Path) -> ValidationErro
 def _parse_int_or_percent(value: int | str) -> int:
     """Return the number in an int, a percentage or the text of an integer, or 0 for any other text.
 
-    Like Go's strconv.Atoi, which upstream uses, limit numbers in text to 64 bits.
+    Numbers in text that exceed an int64 are clamped to it, as with Go's strconv.Atoi.
     """
     if isinstance(value, int):
         return value
     if not re.fullmatch(r"[0-9]+%|[+-]?[0-9]+", value):
         return 0
+    is_negative = value.startswith("-")
     digits = value.strip("+-%").lstrip("0") or "0"
-    fits = len(digits) <= len(str(INT64_MAX))  # int() would raise ValueError for thousands of digits
-    magnitude = int(digits) if fits else INT64_MAX + 1
-    return max(-magnitude, INT64_MIN) if value.startswith("-") else min(magnitude, INT64_MAX)
+    if len(digits) > len(str(INT64_MAX)):  # int() would raise ValueError for thousands of digits
+        return INT64_MIN if is_negative else INT64_MAX
+    number = -int(digits) if is_negative else int(digits)
+    return min(max(number, INT64_MIN), INT64_MAX)
 
 
-def _to_printed_number(value: int | str) -> int | TypedString:
-    """Return a number or percentage as upstream prints it in errors."""
+def _to_printed_int_or_percent(value: int | str) -> int | TypedString:
+    """Return an integer or percentage as upstream prints it in errors."""
     return value if isinstance(value, int) else TypedString(value)
 
 

@@ -72,7 +72,7 @@ def validate_selector_update(new: api.LabelSelector | None, old: Selector) -> Va
 
     Upstream: ValidateDeploymentUpdate, ValidateReplicaSetUpdate, ValidateDaemonSetSpecUpdate.
     """
-    compiled = _compile_valid_selector(new)
+    compiled = _compile_selector_if_valid(new)
     if compiled is not None and set(compiled.requirements) != set(old.requirements):
         yield build_selector_error(new)
 
@@ -163,7 +163,7 @@ def _are_equal_amounts(new: object, old: object, path: Path) -> bool:
         return False
 
 
-def _compile_valid_selector(label_selector: api.LabelSelector | None) -> Selector | None:
+def _compile_selector_if_valid(label_selector: api.LabelSelector | None) -> Selector | None:
     """Compile a selector, or return None if the API server would reject it."""
     try:
         return selector_from_api(label_selector)

@@ -42,8 +42,8 @@ class Provider(Enum):
 
 
 @dataclass(frozen=True)
-class TemplateLack:
-    """Labels and resources that a template lacks for a pod."""
+class TemplateAdditions:
+    """Labels and resources to add to a template so that it matches a pod."""
 
     labels: Mapping[str, str]
     resources: Mapping[str, int]
@@ -127,54 +127,69 @@ def iter_template_gaps(
     empty = [group for group in groups.all if group.template is not None and group.id not in groups_with_nodes]
     replay_count = 0
     for pods, group in product(remaining, empty):
-        for lack in iter_possible_template_lacks(pods.first, pods.requests, group, nodes):
+        for additions in iter_possible_template_additions(pods.first, pods.requests, group, nodes):
             if replay_count == MAX_REPLAYS:
                 return
             replay_count += 1
-            if replay(_fill_template_gap(groups, group, lack), group.id, pods.first):
+            if replay(_fill_template_gap(groups, group, additions), group.id, pods.first):
                 provider = detect_cloud_provider(group, nodes)
                 yield TemplateGap(
-                    group.id, pods.keys, lack.describe(), lack.build_provider_settings(provider), provider.value
+                    group.id,
+                    pods.keys,
+                    additions.describe(),
+                    additions.build_provider_settings(provider),
+                    provider.value,
                 )
                 break
 
 
-def _fill_template_gap(groups: NodeGroupList, group: AutoscaledGroup, lack: TemplateLack) -> NodeGroupList:
+def _fill_template_gap(groups: NodeGroupList, group: AutoscaledGroup, additions: TemplateAdditions) -> NodeGroupList:
     """Return the groups, with the missing labels and resources added to the template of one group."""
     assert group.template is not None
-    changed = replace(group, template=lack.add_to_template(group.template))
+    changed = replace(group, template=additions.add_to_template(group.template))
     all_groups = tuple(changed if other_group.id == group.id else other_group for other_group in groups.all)
     return groups._replace(all=all_groups)
 
 
-def iter_possible_template_lacks(
+def iter_possible_template_additions(
     pod: Pod, requests: Mapping[str, int], group: AutoscaledGroup, nodes: Sequence[Node]
-) -> Iterator[TemplateLack]:
-    """Yield combinations of labels and resources that the group's template may lack for a pod.
+) -> Iterator[TemplateAdditions]:
+    """Yield combinations of missing labels and resources that would complete the group's template for a pod.
 
-    Combinations without a zone come first. A different value of a label is not a gap, because the group's nodes then
-    really do not match. A template without a zone may be in any zone of the cluster, which matters for spread
-    constraints, affinity and volumes.
+    The combinations follow the pod's required label sets. A set is left out if the template has a different value for
+    one of its labels, because the group's nodes then really do not match.
+
+    If neither the template nor the set names a zone, new nodes may be in any zone of the cluster, which matters for
+    spread constraints, affinity and volumes. The set's combination is then also yielded with each of the first
+    MAX_TRIED_ZONES zones.
     """
     assert group.template is not None
-    labels, allocatable = group.template.metadata.labels, group.template.status.allocatable
-    missing_resources = {
+    template_labels = group.template.metadata.labels
+    missing_resources = _find_missing_resources(requests, group.template)
+    cluster_zones = sorted({node.metadata.labels.get(ZONE, "") for node in nodes} - {""})
+
+    for required_labels in _iter_required_label_sets(pod):
+        if _has_different_value(template_labels, required_labels):
+            continue
+        missing_labels = {
+            key: next(iter(values), ANY_VALUE) for key, values in required_labels.items() if key not in template_labels
+        }
+        if missing_labels or missing_resources:
+            yield TemplateAdditions(missing_labels, missing_resources)
+        is_any_zone_possible = ZONE not in template_labels and ZONE not in required_labels
+        if is_any_zone_possible:
+            for zone in cluster_zones[:MAX_TRIED_ZONES]:
+                yield TemplateAdditions({**missing_labels, ZONE: zone}, missing_resources)
+
+
+def _find_missing_resources(requests: Mapping[str, int], template: Node) -> dict[str, int]:
+    """Return the requests of resources of which the template has none."""
+    allocatable = template.status.allocatable
+    return {
         name: amount
         for name, amount in requests.items()
         if amount > 0 and name not in UNIVERSAL_RESOURCES and _is_missing_or_zero(allocatable.get(name))
     }
-    for required_labels in _iter_required_label_sets(pod):
-        if _has_different_value(labels, required_labels):
-            continue
-        missing_labels = {
-            key: next(iter(values), ANY_VALUE) for key, values in required_labels.items() if key not in labels
-        }
-        if missing_labels or missing_resources:
-            yield TemplateLack(missing_labels, missing_resources)
-        if ZONE not in labels and ZONE not in required_labels:
-            cluster_zones = {node.metadata.labels.get(ZONE, "") for node in nodes} - {""}
-            for zone in sorted(cluster_zones)[:MAX_TRIED_ZONES]:
-                yield TemplateLack({**missing_labels, ZONE: zone}, missing_resources)
 
 
 def _has_different_value(labels: Mapping[str, str], required_labels: Mapping[str, Sequence[str]]) -> bool:

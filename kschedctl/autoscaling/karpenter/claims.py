@@ -398,11 +398,13 @@ class _OptionFilter:
         return f", requirements={self.requirements}, resources={self._render_requests_with_overhead(requests)}"
 
     def _render_requests_with_overhead(self, requests: Quantities) -> str:
-        """Render the requests plus the DaemonSets' overhead, as min and max if the overhead differs between types."""
-        if not self.overheads:
-            return render_quantities(requests)
-        smallest_overhead = compute_smallest_amounts(self.overheads)
-        if not smallest_overhead:
+        """Render the requests plus the DaemonSets' overhead.
+
+        The text has a minimum and a maximum if the overhead differs between instance types. The overhead is left out
+        if no resource is part of every overhead.
+        """
+        smallest_overhead = compute_smallest_amounts(self.overheads) if self.overheads else {}
+        if not smallest_overhead:  # like upstream, do not show the largest overhead without the smallest
             return render_quantities(requests)
         minimum = render_quantities(sum_quantities(smallest_overhead, requests))
         maximum = render_quantities(sum_quantities(compute_largest_amounts(self.overheads), requests))

@@ -135,16 +135,16 @@ class StateNode:
         """The capacity, filled in from the NodeClaim until the node is initialized, with one unit of ``nodes``."""
         reported = self.node.status.capacity if self.node else {}
         claimed = self.claim.status.capacity if self.claim else {}
-        return {**self._fill_missing_amounts_from_claim(reported, claimed), NODES: Quantity(1)}
+        return {**self._compute_reported_amounts(reported, claimed), NODES: Quantity(1)}
 
     @cached_property
     def allocatable(self) -> Quantities:
         """The allocatable resources, filled in from the NodeClaim until the node is initialized."""
         reported = self.node.status.allocatable if self.node else {}
         claimed = self.claim.status.allocatable if self.claim else {}
-        return self._fill_missing_amounts_from_claim(reported, claimed)
+        return self._compute_reported_amounts(reported, claimed)
 
-    def _fill_missing_amounts_from_claim(self, reported: Resources, claimed: Resources) -> Quantities:
+    def _compute_reported_amounts(self, reported: Resources, claimed: Resources) -> Quantities:
         """Return the amounts that the node reports.
 
         Until the node is initialized, amounts that are missing or 0 are taken from its claim.
@@ -273,7 +273,10 @@ def _build_type_document(name: str, nodes: list[StateNode]) -> JsonObject:
 
 
 def find_capacity_type(labels: Mapping[str, str]) -> str:
-    """Return the capacity type that a node's labels name, in Karpenter's words, or "" if they name none."""
+    """Return the capacity type in a node's labels as Karpenter names it, such as "spot", or "" if they have none.
+
+    Karpenter's own label takes precedence over the labels of cloud providers.
+    """
     if labels.get(CAPACITY_TYPE):
         return labels[CAPACITY_TYPE]
     types = (

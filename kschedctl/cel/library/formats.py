@@ -82,7 +82,7 @@ def _build_format_check(valid: Callable[[str], bool], error: str) -> _Check:
 
 
 def _is_date(text: str) -> bool:
-    """Return whether the text is a date. Unlike in Python, the year 0000 is valid."""
+    """Return whether the text is a valid date in the form YYYY-MM-DD. Unlike in Python, the year may be 0000."""
     if not _DATE.fullmatch(text):
         return False
     if text.startswith("0000"):
@@ -95,7 +95,7 @@ def _is_date(text: str) -> bool:
 
 
 def _is_datetime(text: str) -> bool:
-    """Return whether the text is a date and a time within range, separated by `T`."""
+    """Return whether the text is a valid date and time, such as 2024-05-01T12:30:00Z, in upper or lower case."""
     day, separator, time = text.lower().partition("t")
     match = _TIME.fullmatch(time.partition("t")[0])  # like upstream, ignore the text after another T
     if not separator or match is None:
