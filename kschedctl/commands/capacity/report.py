@@ -191,7 +191,7 @@ class ShapeCapacity(Document, frozen=True):
 
 
 _END_BY_LIMIT = {
-    CapacityLimit.QUOTA: ("is created, because the quota is used up", "until the quota is used up"),
+    CapacityLimit.QUOTA: ("is created, because the quota does not allow it", "until the quota is used up"),
     CapacityLimit.ADMISSION: ("is created", "until admission denies the next one"),
     CapacityLimit.KUEUE: ("gets quota from Kueue", "until Kueue's quota is used up"),
 }

@@ -254,7 +254,7 @@ class MakeRoom(Report, frozen=True):
                 wait = f"– but it is enough to wait: {self._describe_terminating_room(self.terminating_room)}"
             return (f"Moving {counted(len(self.moves), 'pod')} makes room for", f"{subject}{doubt}", wait)
         if self.fits:
-            return ("Nothing has to move:", subject, f"– {fits} without moves{self._preemptions_clause}{doubt}")
+            return ("Nothing has to move:", subject, f"{fits} without moves{self._preemptions_clause}{doubt}")
         if self.terminating_room and not self.terminating_room.rivals:
             return (
                 "Nothing has to move:",

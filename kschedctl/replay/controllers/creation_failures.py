@@ -40,7 +40,7 @@ EVIDENCE_KINDS = {"Deployment": ("ReplicaSet", "Deployment", "Event"), "CronJob"
 """Workload kind -> kinds whose conditions and events show its failures; for others the kind itself and Event."""
 KINDS_WITHOUT_PODS = {"PersistentVolumeClaim": "claim", "ResourceClaim": "claim", "PodGroup": "group"}
 """Kinds that are denied themselves and create no pods, in words."""
-REPLAYED, BY_CHANCE = "admission, replayed", "admission, replayed: by chance instead"
+REPLAYED, BY_CHANCE = "replayed admission", "replayed admission, by chance instead"
 NO_REASON = "no reason is given"
 
 
@@ -377,7 +377,8 @@ def _describe_other_reasons(failures: Sequence[CreationFailure]) -> str:
 def _describe_uncreated_objects(not_created: NotCreated) -> str:
     """Return a phrase for what could not be created: pods, the workload itself, or an object such as a Job.
 
-    Examples are `3 of 5 pods (5 wanted, 2 exist)`, `its next Job` and `pods (2 exist, the wanted number is unknown)`.
+    Examples are `3 of 5 pods (5 wanted, 2 exist)`, `5 of 5 pods`, `its next Job` and `pods (2 exist, the wanted number is
+    unknown)`.
     """
     kind = Owner.parse(not_created.workload).kind
     if kind in KINDS_WITHOUT_PODS:
@@ -398,7 +399,8 @@ def _describe_uncreated_objects(not_created: NotCreated) -> str:
         return f"its new {not_created.object} {in_brackets}"
     if not not_created.missing:
         return f"pods of its new template {in_brackets}"
-    return f"{not_created.missing:,} of {counted(not_created.wanted, 'pod')} {in_brackets}"
+    missing = f"{not_created.missing:,} of {counted(not_created.wanted, 'pod')}"
+    return missing if not_created.missing == not_created.wanted else f"{missing} {in_brackets}"
 
 
 def _describe_past_failure(not_created: NotCreated) -> str:

@@ -52,6 +52,6 @@ def test_make_room_names_the_preempted_pods() -> None:
     report = find_room(Cluster.from_objects(build_objects()), ["d/patient"])
     assert (report.fits, report.moves, report.preempted_first) == (True, (), ("d/low",))
     assert str(report) == (
-        "Nothing has to move: d/patient – fits without moves once kube-scheduler has preempted d/low for other waiting "
+        "Nothing has to move: d/patient fits without moves once kube-scheduler has preempted d/low for other waiting "
         "pods"
     )
