@@ -74,6 +74,9 @@ NO_POD = "nothing to copy: no pod is selected, or the cluster was read from stan
 NO_COMMAND = "nothing to copy: no command makes this fix; press Enter to see how to make it"
 
 
+REPLAYING = " replaying …"
+"""The end of the line that an empty screen shows while its contents are computed."""
+
 IDLE_SECONDS = 3.0
 """The number of seconds without a keystroke after which garbage is collected."""
 
@@ -530,14 +533,14 @@ class Browser(TidyApp):
         """Compute the contents of a node's or workload's screen in the background, and show them."""
         session = self.session
 
-        def answer() -> None:
+        def lay_out_and_show() -> None:
             """Lay out the contents of the screen, and show them."""
             layout = lay_out_details(session, subject, self.questions.answer_more_urgent_questions)
             self.show_later(self._show_details, screen, layout)
 
-        if not screen.lines.lines:
-            screen.show(lambda width: [ListLine(f"{shorten(subject.name, width - 12)} replaying …", "dim")])
-        self.questions.ask(Urgency.PAGE, answer)
+        if screen.is_empty:
+            screen.show(lambda width: [ListLine(f"{shorten(subject.name, width - len(REPLAYING))}{REPLAYING}", "dim")])
+        self.questions.ask(Urgency.PAGE, lay_out_and_show)
 
     def _show_details(self, screen: LinesScreen, layout: Layout) -> None:
         """Show the contents if the screen is still open."""

@@ -47,6 +47,11 @@ class LinesScreen(ModalScreen[None]):
         """The list of lines."""
         return self.query_one("#lines", LineList)
 
+    @property
+    def is_empty(self) -> bool:
+        """True if the screen shows no lines yet."""
+        return not self.lines.lines
+
     def show(self, layout: Layout) -> None:
         """Show the lines that a layout function returns."""
         self.lines.show(layout)

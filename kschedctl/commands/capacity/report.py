@@ -282,7 +282,7 @@ class Capacity(Report, frozen=True):
         return "enough pods fit"
 
     def build_csv_table(self) -> CsvTable:
-        """Build a table with a row for each shape and each node that takes pods of it.
+        """Build a table with a row for each pair of a shape and a node on which pods of the shape fit.
 
         A shape that fits on no node has a row with an empty node.
         """

@@ -84,9 +84,16 @@ def drain(
 ) -> Drain:
     """Find where the pods of these nodes would go, and what blocks the drain.
 
-    The nodes are those in `nodes` and those that match the label `selector`. If the drain leaves pods without a node,
-    the report's `remedy` is a scenario for `whatif` that adds enough nodes, if one was found. Raises UsageError for
-    unknown nodes, and ConfigurationError for an invalid configuration of the scheduler.
+    The nodes are those in `nodes` and those that match the label `selector`. `seed` decides ties, and `runs` is the
+    number of consecutive seeds to try, beginning with `seed`. With `sampling`, the scheduler looks at as many nodes as
+    it really would. `call_extender` is as for `explain` and limits the runs to one process. Several runs are
+    distributed to `workers`.
+
+    The report's `drain_first` has other nodes if the drain is safe once these are drained first. Otherwise, if the
+    drain leaves pods without a node, `remedy` is a scenario for `whatif` that adds enough nodes, if one was found.
+
+    Raises UsageError for unknown nodes, ConfigurationError for an invalid configuration of the scheduler, and
+    KeyboardInterrupt if the user interrupts before the first of several runs ends.
 
     >>> import kschedctl
     >>> node = {"kind": "Node", "metadata": {"name": "n1"}, "status": {"allocatable": {"pods": "9"}}}
@@ -98,27 +105,15 @@ def drain(
     report = drain_nodes(cluster, node_names, runs=runs, workers=workers, progress=progress, **options)
     if report.interrupted:
         return report
-    report = replace(
-        report, pending_left_out=find_pending_pods_left_out(Scheduler(cordon_nodes(cluster, node_names), call_extender))
-    )
-    if drain_first := _find_nodes_to_drain_first(cluster, report, options):
+    left_out = find_pending_pods_left_out(Scheduler(cordon_nodes(cluster, node_names), call_extender))
+    report = replace(report, pending_left_out=left_out)
+    drain_first = _find_nodes_to_drain_first(cluster, report, options)
+    if drain_first:  # no other remedy is needed
         return replace(report, drain_first=drain_first)
-    if any(pod.budgets for pod in report.blocked):
-        report = replace(report, unplaced_without_budgets=_find_pods_unplaced_without_budgets(cluster, report, options))
-    if not report.unplaced:
-        return report
-    step: JsonObject = {"drain": {"nodes": node_names}}
     return replace(
         report,
-        remedy=build_scenario_with_enough_nodes(
-            cluster,
-            step,
-            node_names,
-            report.unplaced,
-            options,
-            deletes_nodes=False,
-            lost_anyway=(*report.lost, *report.lost_victims),
-        ),
+        unplaced_without_budgets=_find_pods_unplaced_without_budgets(cluster, report, options),
+        remedy=_find_scenario_with_enough_nodes(cluster, report, options),
     )
 
 
@@ -140,13 +135,36 @@ def _find_nodes_to_drain_first(cluster: Cluster, report: Drain, options: SearchO
 def _find_pods_unplaced_without_budgets(
     cluster: Cluster, report: Drain, options: SearchOptions
 ) -> tuple[UnplacedPods, ...]:
-    """Find the blocked pods that would fit nowhere else if no PodDisruptionBudget denied their eviction."""
+    """Find the blocked pods that would fit nowhere else if no PodDisruptionBudget denied their eviction.
+
+    Return () if no pod is blocked by a PodDisruptionBudget.
+    """
+    if not any(pod.budgets for pod in report.blocked):
+        return ()
     without_budgets = drain_nodes(replace(cluster, pod_disruption_budgets=()), report.nodes, **options)
     blocked = frozenset(pod.pod for pod in report.blocked)
     groups = (
         replace(group, pods=tuple(pod for pod in group.pods if pod in blocked)) for group in without_budgets.unplaced
     )
     return tuple(group for group in groups if group.pods)
+
+
+def _find_scenario_with_enough_nodes(cluster: Cluster, report: Drain, options: SearchOptions) -> JsonObject | None:
+    """Find a scenario in which additional nodes take all pods of the drained nodes.
+
+    Return None if the drain leaves no pod without a node, or if no such scenario was found.
+    """
+    if not report.unplaced:
+        return None
+    return build_scenario_with_enough_nodes(
+        cluster,
+        {"drain": {"nodes": list(report.nodes)}},
+        report.nodes,
+        report.unplaced,
+        options,
+        deletes_nodes=False,
+        lost_anyway=(*report.lost, *report.lost_victims),
+    )
 
 
 @dataclass(eq=False)

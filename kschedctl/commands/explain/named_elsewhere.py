@@ -48,7 +48,7 @@ def build_waiting_objects_report(
     titles = {str(owner) for owner in objects}
     entries = tuple(entry for entry in waiting if not titles.isdisjoint((entry.resource, *entry.part_of)))
     if remedies:
-        entries = search_admission_fixes(inquiry.cluster, entries, now)
+        entries = add_kueue_fixes(inquiry.cluster, entries, now)
     return PendingPods(
         scope="",
         waiting_elsewhere=entries,
@@ -58,7 +58,7 @@ def build_waiting_objects_report(
     )
 
 
-def search_admission_fixes(
+def add_kueue_fixes(
     cluster: Cluster, entries: tuple[WaitingElsewhere, ...], now: str, manifests: Iterable[Struct] = ()
 ) -> tuple[WaitingElsewhere, ...]:
     """Add fixes to the entries about Kueue's Workloads and about new jobs that Kueue does not admit.
@@ -94,7 +94,7 @@ def report_new_resources(
     if not entries:
         return None
     if remedies:
-        entries = search_admission_fixes(cluster, entries, now)
+        entries = add_kueue_fixes(cluster, entries, now)
     return PendingPods(
         scope="",
         waiting_elsewhere=entries,

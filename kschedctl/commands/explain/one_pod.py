@@ -144,10 +144,10 @@ def _add_admission_fixes(target: TargetPod, report: Explanation, now: str) -> Ex
     """Add the fixes that let a queue admit the objects for which the target waits."""
     if not report.waiting_elsewhere:
         return report
-    from kschedctl.commands.explain.named_elsewhere import search_admission_fixes  # noqa: PLC0415 - needless for most pods
+    from kschedctl.commands.explain.named_elsewhere import add_kueue_fixes  # noqa: PLC0415 - needless for most pods
 
     manifests = () if target.workload is None else (target.workload,)
-    waiting = search_admission_fixes(target.scheduler.cluster, report.waiting_elsewhere, now, manifests)
+    waiting = add_kueue_fixes(target.scheduler.cluster, report.waiting_elsewhere, now, manifests)
     return replace(report, waiting_elsewhere=waiting)
 
 

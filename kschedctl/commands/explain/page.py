@@ -422,27 +422,46 @@ def _build_node_table(report: Explanation, style: Style) -> Page:
     `rejected by`.
     """
     nodes = [node for node in report.nodes if node.refusals or node.feasible]
-    columns = [Column("node", keep=True), Column("zone/pool", keep=True), Column("rejected by", keep=True)]
-    columns += [Column("reason"), Column(WOULD_REJECT)]
     if style.narrow:
         columns = [Column("node", keep=True), Column("rejected by")]
-    return build_table(nodes, columns, partial(_build_node_row, style=style), limit=None, title="All nodes", full=False)
+        build_row = _build_narrow_node_row
+    else:
+        columns = [Column("node", keep=True), Column("zone/pool", keep=True), Column("rejected by", keep=True)]
+        columns += [Column("reason"), Column(WOULD_REJECT)]
+        build_row = _build_wide_node_row
+    return build_table(nodes, columns, partial(build_row, style=style), limit=None, title="All nodes", full=False)
 
 
-def _build_node_row(node: NodeReport, style: Style) -> Row:
-    """Build the row of one node, which is rejected or fits.
+_FITS = Marked("fits", Tone.GOOD)
 
-    In narrow tables, location and facts are stacked below other cells.
+
+def _build_wide_node_row(node: NodeReport, style: Style) -> Row:
+    """Build a node's row of a wide table: name, location, first plugin with its facts, and other plugins.
+
+    The first plugin is replaced by "fits" for a feasible node.
     """
-    location = "/".join(part for part in (node.zone, node.pool) if part)
-    texts = _describe_refusals(node.refusals, style) if node.refusals else None
-    fits = Marked("fits", Tone.GOOD)
-    if not style.narrow:
-        if texts is None:
-            return (node.name, location, fits, "", "")
-        return (node.name, location, texts.plugin, Stack(texts.facts or ("",)), Marked(texts.also, Tone.FAINT))
-    rejection = Stack((fits,)) if texts is None else _stack_refusals(texts)
-    return (Stack((node.name, Marked(f"  {location}" if location else "", Tone.FAINT))), rejection)
+    location = _format_location(node)
+    if not node.refusals:
+        return (node.name, location, _FITS, "", "")
+    texts = _describe_refusals(node.refusals, style)
+    return (node.name, location, texts.plugin, Stack(texts.facts or ("",)), Marked(texts.also, Tone.FAINT))
+
+
+def _build_narrow_node_row(node: NodeReport, style: Style) -> Row:
+    """Build a node's row of a narrow table, with the location below the name and the facts below the plugin.
+
+    The plugin is replaced by "fits" for a feasible node.
+    """
+    location = _format_location(node)
+    name_and_location = Stack((node.name, Marked(f"  {location}" if location else "", Tone.FAINT)))
+    if not node.refusals:
+        return (name_and_location, Stack((_FITS,)))
+    return (name_and_location, _stack_refusals(_describe_refusals(node.refusals, style)))
+
+
+def _format_location(node: NodeReport) -> str:
+    """Return the node's zone and pool, as far as they are known, separated by a slash."""
+    return "/".join(part for part in (node.zone, node.pool) if part)
 
 
 # -- several pods -----------------------------------------------------------------------------------------------------

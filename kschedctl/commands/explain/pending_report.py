@@ -121,31 +121,47 @@ class PendingPods(Report, frozen=True):
         return self.aged_until_now and any(group.age for group in self.groups)
 
     def build_headline_parts(self) -> tuple[str, ...]:
-        """Return the headline, in one or two parts: the numbers of pending pods and causes, or what waits instead.
+        """Return the headline, in one or two parts.
 
-        Pods that could not be created, objects that wait elsewhere, and nodes that are not ready follow the numbers. If
-        no pod is pending, the headline is about the waiting objects, or else about the pods that could not be created.
-        If there are none either, it says that nothing is pending. If the user named objects, it is only about these.
+        If the user named objects, the headline is only about these. If pods are pending, it has the numbers of pods and
+        causes, followed by pods that could not be created, objects that wait elsewhere, and nodes that are not ready.
+        Otherwise it says what waits instead, or that nothing is pending. It ends with the unread kinds that could
+        change the verdict.
         """
         if self.asked_about:
             return self._build_named_objects_headline()
-        pods = sum(len(group.pods) for group in self.groups)
-        waiting = describe_state_counts(self.waiting_elsewhere)
-        doubt = describe_doubt(self.unknown)
-        if not pods and waiting:
-            return (f"{waiting}:", f"no pod is pending {negate_scope(self.scope)}{doubt}")
-        missing_text = self._describe_missing_pods()
-        if not pods and missing_text:
-            return (f"{capitalize(missing_text)};", f"no other pod is pending {negate_scope(self.scope)}{doubt}")
-        if not pods:
-            return ("Nothing is pending", f"{negate_scope(self.scope)}{doubt}")
-        causes = counted(len(self.groups), "cause")
-        also_waiting = "".join(f"; {text}" for text in (missing_text, waiting) if text)
-        unready = ""
-        if self.unready_nodes:
-            are = counted(len(self.unready_nodes), "node is", "nodes are")
-            unready = f"; {are} not ready ({first_few(self.unready_nodes)})"
-        return (f"{counted(pods, 'pod')} pending {self.scope}, {causes}{also_waiting}{unready}{doubt}",)
+        pod_count = sum(len(group.pods) for group in self.groups)
+        if not pod_count:
+            return self._build_headline_without_pods()
+        counts = f"{counted(pod_count, 'pod')} pending {self.scope}, {counted(len(self.groups), 'cause')}"
+        additions = (
+            self._describe_missing_pods(),
+            describe_state_counts(self.waiting_elsewhere),
+            self._describe_unready_nodes(),
+        )
+        return ("; ".join(filter(None, (counts, *additions))) + describe_doubt(self.unknown),)
+
+    def _build_headline_without_pods(self) -> tuple[str, ...]:
+        """Return the headline if no pod is pending, in two parts.
+
+        It is about the objects that wait elsewhere, or else the pods that could not be created. If there are neither,
+        it says that nothing is pending.
+        """
+        scope = f"{negate_scope(self.scope)}{describe_doubt(self.unknown)}"
+        waiting_objects = describe_state_counts(self.waiting_elsewhere)
+        if waiting_objects:
+            return (f"{waiting_objects}:", f"no pod is pending {scope}")
+        missing_pods = self._describe_missing_pods()
+        if missing_pods:
+            return (f"{capitalize(missing_pods)};", f"no other pod is pending {scope}")
+        return ("Nothing is pending", scope)
+
+    def _describe_unready_nodes(self) -> str:
+        """Return a clause that names the nodes that are not ready, or "" if all are ready."""
+        if not self.unready_nodes:
+            return ""
+        are = counted(len(self.unready_nodes), "node is", "nodes are")
+        return f"{are} not ready ({first_few(self.unready_nodes)})"
 
     @property
     def headline_names_unread(self) -> bool:

@@ -41,7 +41,7 @@ def build_pod_group_section(group: PodGroupReport | None, style: Style) -> Page:
     blocks += _build_placements_table(group, style)
     blocks += _build_members_table(group, style)
     if group.tree:
-        blocks += _build_tree_section(group.tree, style)
+        blocks += _build_group_tree_section(group.tree, style)
     if group.deadlocked_with:
         blocks.append(paragraph("deadlocked with:", names(group.deadlocked_with, SHOWN)))
     if group.victims:
@@ -49,8 +49,8 @@ def build_pod_group_section(group: PodGroupReport | None, style: Style) -> Page:
     return section("Pod group", *blocks)
 
 
-def _build_tree_section(tree: GroupTreeReport, style: Style) -> Page:
-    """Build a table of the tree's groups, starting at the root, with lines on victims and on random order below it."""
+def _build_group_tree_section(tree: GroupTreeReport, style: Style) -> Page:
+    """Build a table of the tree's groups, beginning with the root, followed by notes on victims and random order."""
     columns = (Column("group", verbatim=True), Column("of"), Column("needs"), Column("tried"), Column("reason"))
     blocks: list[Block] = [
         paragraph("placed with the groups of CompositePodGroup", Marked(tree.name, Tone.STRONG)),

@@ -309,7 +309,7 @@ def _join_gang_names(names: Sequence[str]) -> str:
 
 
 def _describe_gang_deadlock(group: PodGroupReport) -> str:
-    """Describe how the gang and another gang deadlock, because each holds nodes that the other needs."""
+    """Describe the deadlock between the gang and another gang, each of which holds nodes that the other needs."""
     placed_pods = f"{group.scheduled} of the {counted(group.min_count, 'pod')} of its gang {group.short_name}"
     held = "holds a node" if group.scheduled == 1 else "hold nodes"
     other = group.deadlocked_with[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -62,10 +63,14 @@ ENOUGH_FOUND = "enough feasible nodes had already been found"
 
 def find_obstacles(cycle: Cycle) -> list[Obstacle]:
     """Find all reasons that keep the pod from nodes: before Filter, by Filter plugins, and by extenders."""
-    return [*_iter_unexamined_obstacles(cycle), *_iter_filter_obstacles(cycle), *_iter_extender_obstacles(cycle)]
+    return [
+        *_iter_obstacles_of_unexamined_nodes(cycle),
+        *_iter_filter_obstacles(cycle),
+        *_iter_extender_obstacles(cycle),
+    ]
 
 
-def _iter_unexamined_obstacles(cycle: Cycle) -> Iterator[Obstacle]:
+def _iter_obstacles_of_unexamined_nodes(cycle: Cycle) -> Iterator[Obstacle]:
     """Yield an obstacle for each reason why Filter did not examine some nodes.
 
     Either PreFilter left these nodes out or rejected the pod, or the search had already found enough feasible nodes.
@@ -73,35 +78,37 @@ def _iter_unexamined_obstacles(cycle: Cycle) -> Iterator[Obstacle]:
     unexamined = ~cycle.considered
     if not unexamined.any():
         return
-    outcome = cycle.pre_filter
-    result = outcome.results.get(outcome.plugin)
+    pre_filter = cycle.pre_filter
 
-    # A plugin that rejects the pod says nothing about nodes; nodes that were left out are out of reach
-    pod_is_rejected = outcome.status.rejected and bool(outcome.plugin)
-    level = np.full(len(unexamined), NEAR if pod_is_rejected else OUT_OF_REACH, np.int8)
+    # A rejection of the pod itself says nothing about nodes, while nodes that PreFilter left out are out of reach
+    is_pod_rejected = pre_filter.status.rejected and bool(pre_filter.plugin)
+    level = np.full(len(unexamined), NEAR if is_pod_rejected else OUT_OF_REACH, np.int8)
 
-    def find_row_fact(row: int) -> AnyFact | None:
-        """Return the fact behind the PreFilter result, or else the first fact of a plugin that narrowed the nodes.
-
-        Return None if there is no fact.
-        """
-        if result is not None:
-            return to_fact(result.fact)
-        facts = (_find_rejection_fact(cycle, plugin, row) for plugin in outcome.narrowed_by)
-        return next((fact for fact in facts if fact), None)
-
-    search_ended_early = cycle.search is not None and not outcome.narrowed_by
-    reasons = (ENOUGH_FOUND,) if search_ended_early else cycle.build_unexamined_status().reasons
+    has_search_ended_early = cycle.search is not None and not pre_filter.narrowed_by
+    reasons = (ENOUGH_FOUND,) if has_search_ended_early else cycle.build_unexamined_status().reasons
     for reason in reasons:
         yield Obstacle(
-            outcome.plugin,
+            pre_filter.plugin,
             reason,
             mask=unexamined,
             level=level,
             reported=unexamined,
-            fact=find_row_fact,
+            fact=partial(_find_pre_filter_fact, cycle),
             was_examined=False,
         )
+
+
+def _find_pre_filter_fact(cycle: Cycle, row: int) -> AnyFact | None:
+    """Return the fact behind the result of PreFilter, or else the first fact of a plugin that left out the node.
+
+    Return None if there is no fact.
+    """
+    pre_filter = cycle.pre_filter
+    result = pre_filter.results.get(pre_filter.plugin)
+    if result is not None:
+        return to_fact(result.fact)
+    facts = (_find_rejection_fact(cycle, plugin, row) for plugin in pre_filter.narrowed_by)
+    return next((fact for fact in facts if fact), None)
 
 
 def _find_rejection_fact(cycle: Cycle, plugin: str, row: int) -> AnyFact | None:
@@ -154,7 +161,7 @@ def _iter_obstacles_of_nominated_pods(cycle: Cycle, plugin: str, first_rejected:
     for rejection in cycle.filter.with_nominated[plugin].rejections:
         mask = rejection.mask & rejected_with_nominated
         obstacle = _build_obstacle(cycle, plugin, rejection, mask, first_rejected)
-        yield obstacle._replace(fact=_wrap_nominated_fact_finder(obstacle.fact))
+        yield obstacle._replace(fact=_mark_facts_as_nominated(obstacle.fact))
 
 
 def _iter_extender_obstacles(cycle: Cycle) -> Iterator[Obstacle]:
@@ -199,15 +206,15 @@ def _build_constant_fact_finder(text: str) -> FindFact:
     return lambda row: Said(text)
 
 
-def _wrap_nominated_fact_finder(fact: FindFact | None) -> FindFact:
-    """Wrap a function that finds facts so that its facts are marked as caused by nominated pods.
+def _mark_facts_as_nominated(find_fact: FindFact | None) -> FindFact:
+    """Return a function like `find_fact` that marks each fact as caused by nominated pods.
 
-    If there is no function, or it finds no fact, the result is an empty fact with the mark.
+    If `find_fact` is None or finds no fact, the new function returns an empty fact with the mark.
     """
 
     def find_nominated_fact(row: int) -> AnyFact:
         """Return the marked fact about the node at `row`."""
-        unmarked_fact = fact(row) if fact else None
+        unmarked_fact = find_fact(row) if find_fact else None
         return replace(unmarked_fact or Said(""), nominated=True)
 
     return find_nominated_fact

@@ -36,10 +36,10 @@ from kschedctl.cli.source import (
     with_context_namespace,
 )
 from kschedctl.commands.explain.named_elsewhere import (
+    add_kueue_fixes,
     build_waiting_objects_report,
     find_new_resources,
     report_new_resources,
-    search_admission_fixes,
 )
 from kschedctl.commands.explain.report import FINE
 from kschedctl.commands.remedies import find_manifest_remedies, find_remedies_with_room, pending_remedies
@@ -289,7 +289,7 @@ def _build_pod_report_and_exit_code(
             settings=karpenter.parse_settings(),
         )
     manifests = () if target.workload is None else (target.workload,)
-    waiting = search_admission_fixes(target.scheduler.cluster, target.waiting_elsewhere, now, manifests)
+    waiting = add_kueue_fixes(target.scheduler.cluster, target.waiting_elsewhere, now, manifests)
     if waiting:
         report = structs.replace(report, waiting_elsewhere=waiting)
     evicts_for_good = report.replicas is not None and bool(report.replicas.victims_without_node)
@@ -316,7 +316,7 @@ def _merge_new_resources(inquiry: Inquiry, reported: tuple[WaitingElsewhere, ...
     Workloads of Kueue among the files' objects come with fixes. Reported objects that the files also have are left out.
     """
     entries = find_new_resources(inquiry.cluster, inquiry.now) if inquiry.targets else ()
-    entries = search_admission_fixes(inquiry.cluster, entries, inquiry.now)
+    entries = add_kueue_fixes(inquiry.cluster, entries, inquiry.now)
     titles = {entry.resource for entry in entries}
     return (*entries, *(entry for entry in reported if entry.resource not in titles))
 
@@ -342,7 +342,7 @@ def _build_pending_report_and_exit_code(
         )
     if not scope.selector:  # the selector is about labels of pods
         waiting = find_objects_waiting_elsewhere(inquiry.cluster, namespace, inquiry.now)
-        unadmitted = search_admission_fixes(inquiry.cluster, tuple(find_unadmitted_objects(waiting)), inquiry.now)
+        unadmitted = add_kueue_fixes(inquiry.cluster, tuple(find_unadmitted_objects(waiting)), inquiry.now)
         report = structs.replace(report, waiting_elsewhere=unadmitted)
     is_good = not report.waiting and not report.waiting_elsewhere
     return report, choose_exit_code(is_good, interrupted=report.interrupted, undecided=report.undecided)
