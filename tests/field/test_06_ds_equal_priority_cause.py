@@ -22,7 +22,7 @@ def test_equal_priority_is_named() -> None:
     assert report.preemption is not None
     priorities = report.preemption.no_lower_priority
     assert priorities == NoLowerPriority(priority=0, lowest=0, highest=0, nodes=1, such_as="w2")
-    assert priorities.sentence == WHY
+    assert priorities.explanation == WHY
     for form in ("table", "brief", "markdown"):
         assert WHY in RENDERERS[form](report, Style(width=120))
     assert report.summary().preemption == WHY

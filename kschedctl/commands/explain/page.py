@@ -601,7 +601,7 @@ def build_replicas_line(replicas: ReplicaCount | None) -> Page:
     if replicas is None:
         return ()
     is_harmless = replicas.are_all_placed and not replicas.victims_without_node
-    return (paragraph(Marked(capitalize(replicas.sentence), Tone.WARNING if is_harmless else Tone.BAD)),)
+    return (paragraph(Marked(capitalize(replicas.placement_sentence), Tone.WARNING if is_harmless else Tone.BAD)),)
 
 
 def build_stand_in_line(report: Explanation) -> Page:
@@ -624,7 +624,7 @@ def build_preemption_line(report: Explanation) -> Page:
     priorities = report.preemption.no_lower_priority if report.preemption else None
     if report.verdict != "Unschedulable" or priorities is None:
         return ()
-    return (paragraph(priorities.sentence),)
+    return (paragraph(priorities.explanation),)
 
 
 def _iter_headline_blocks(prefix: tuple[Marked, ...], report: Explanation, style: Style) -> Iterator[Block]:

@@ -283,14 +283,14 @@ class NoLowerPriority(Document, frozen=True):
     """The first of these nodes."""
 
     @property
-    def sentence(self) -> str:
+    def explanation(self) -> str:
         """The sentence that explains why preemption cannot help.
 
-        >>> NoLowerPriority(0, 0, 0, 1, "w2").sentence
+        >>> NoLowerPriority(0, 0, 0, 1, "w2").explanation
         'Preemption cannot help: every pod on w2 has the same priority as this pod (0)'
-        >>> NoLowerPriority(0, 0, 1000, 3, "w2").sentence
+        >>> NoLowerPriority(0, 0, 1000, 3, "w2").explanation
         'Preemption cannot help: no pod on the 3 nodes considered has a lower priority than this pod (0)'
-        >>> NoLowerPriority(0, 10, 1000, 1, "w2").sentence
+        >>> NoLowerPriority(0, 10, 1000, 1, "w2").explanation
         'Preemption cannot help: every pod on w2 has a higher priority (10 or more) than this pod (0)'
         """
         nodes_text = self.such_as if self.nodes == 1 else f"the {self.nodes:,} nodes considered"
@@ -375,7 +375,7 @@ class PreemptionReport(Document, frozen=True):
     @property
     def lack_of_lower_priority(self) -> str:
         """A sentence that no pod has a lower priority, or an empty string if that is not the obstacle."""
-        return self.no_lower_priority.sentence if self.no_lower_priority is not None else ""
+        return self.no_lower_priority.explanation if self.no_lower_priority is not None else ""
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -556,25 +556,27 @@ class ReplicaCount(Document, frozen=True):
         }
 
     @property
-    def sentence(self) -> str:
-        """The sentence about how many pods of the workload get a node, and which pods they evict.
+    def placement_sentence(self) -> str:
+        """The sentence about how many pods of the workload get a node, and which pods they evict, if any.
 
-        During a rollout, the sentence says how far the rollout gets.
+        If a rollout is stuck, the sentence says how far it gets.
         """
-        if self.are_all_placed:
-            return f"{self._describe_all_placed()}, but this evicts {self._describe_victims()}"
-        if self.rollout:
-            sentence = f"the rollout of {self.workload} gets {self.rollout}"
-        else:
-            verb = agreeing(self.placed, "gets", "get")
-            sentence = f"only {self.placed:,} of the {self.total:,} pods of {self.workload} {verb} a node"
-        return f"{sentence}, and this evicts {self._describe_victims()}" if self.victims else sentence
+        placement = self._describe_placement()
+        if not self.victims:
+            return placement
+        conjunction = "but" if self.are_all_placed else "and"
+        return f"{placement}, {conjunction} this evicts {self._describe_victims()}"
 
-    def _describe_all_placed(self) -> str:
-        """Describe that every pod of the workload gets a node."""
-        if self.total == 1:
+    def _describe_placement(self) -> str:
+        """Describe how many pods of the workload get a node, or how far its stuck rollout gets."""
+        if self.are_all_placed and self.total == 1:
             return f"the pod of {self.workload} gets a node"
-        return f"all {self.total:,} pods of {self.workload} get a node"
+        if self.are_all_placed:
+            return f"all {self.total:,} pods of {self.workload} get a node"
+        if self.rollout:
+            return f"the rollout of {self.workload} gets {self.rollout}"
+        verb = agreeing(self.placed, "gets", "get")
+        return f"only {self.placed:,} of the {self.total:,} pods of {self.workload} {verb} a node"
 
     def _describe_victims(self) -> str:
         """Describe which running pods are evicted, and which of them get no other node."""
@@ -863,7 +865,7 @@ class Explanation(_ExtenderPart, frozen=True):
         verdict = f"{self.verdict}{preemption_clause}{describe_doubt(self.unknown)}"
         answer = (self.pod, f"{verdict}:", self.headline) if self.headline else (self.pod, verdict)
         if self.replicas is not None:
-            answer = (f"{self.replicas.sentence}:", *answer)
+            answer = (f"{self.replicas.placement_sentence}:", *answer)
         return (f"as if {self.as_if}:", *answer) if self.as_if else answer
 
     def extend_summary(self, summary: Summary) -> Summary:
@@ -881,7 +883,7 @@ class Explanation(_ExtenderPart, frozen=True):
             verdict=self.verdict,
             as_if=self.as_if,
             stands_for=self.stands_for,
-            replicas=self.replicas.sentence if self.replicas is not None else "",
+            replicas=self.replicas.placement_sentence if self.replicas is not None else "",
             message=self.message or "",
             causes=causes or tuple(elimination.short_form for elimination in self.eliminations),
             closest=tuple(group.short_form for group in self.groups),
@@ -891,7 +893,7 @@ class Explanation(_ExtenderPart, frozen=True):
             preemption=preemption.lack_of_lower_priority if preemption is not None else "",
             victims=preemption.chosen_victims if preemption is not None else (),
             warnings=(
-                *([self.replicas.sentence] if self.replicas is not None else ()),
+                *([self.replicas.placement_sentence] if self.replicas is not None else ()),
                 *(preemption.warnings if preemption is not None else ()),
                 *([f"fits by itself, but {self.rivals_clause}"] if self.rivals else ()),
                 *([self.outcome_after_other_preemptions] if self.node_after_other_preemptions else ()),
@@ -961,7 +963,7 @@ class Explanation(_ExtenderPart, frozen=True):
             return [creation_failure.gate_problem]
         if self.replicas is not None:
             rule = "evicted" if self.replicas.are_all_placed else "not-scheduled"
-            return [GateProblem(rule, self.replicas.workload, self.replicas.sentence)]
+            return [GateProblem(rule, self.replicas.workload, self.replicas.placement_sentence)]
         if self.is_fine:
             return []
         # A pod that stands for a workload is reported under the workload's name
@@ -1036,7 +1038,7 @@ class Explanations(Report, frozen=True):
         pods = []
         fixes = []
         for explained in self.explanations:
-            counts = f"{explained.replicas.sentence}: " if explained.replicas else ""
+            counts = f"{explained.replicas.placement_sentence}: " if explained.replicas else ""
             pods.append(ShortPods(1, explained.pod, explained.stands_for, f"{counts}{explained.headline}"))
             if not explained.is_fine:
                 own_fixes = explained.extend_summary(summary).fixes

@@ -38,8 +38,8 @@ def help(
     if topic in (topics := read_topics()):
         _print_markdown(topics[topic])
     elif not topic:
-        titles = (line for name, text in topics.items() for line in _fold_title(name, text))
-        typer.echo("\n".join((root.get_help(), "", "Topics (read one with help TOPIC):", *titles)))
+        entries = (line for name, text in topics.items() for line in _format_topic_entry(name, text))
+        typer.echo("\n".join((root.get_help(), "", "Topics (read one with help TOPIC):", *entries)))
     else:
         command = root.command.get_command(root, topic)  # type: ignore[attr-defined]
         if command is None:
@@ -62,8 +62,11 @@ def read_topics() -> dict[str, str]:
     }
 
 
-def _fold_title(name: str, text: str) -> list[str]:
-    """Return the lines of the list of topics for one topic: its name and its title, folded to the output's width."""
+def _format_topic_entry(name: str, text: str) -> list[str]:
+    """Return the lines for one topic in the topic list: its name and its title, folded to the output's width.
+
+    The title is the first line of the topic's text.
+    """
     title = text.partition("\n")[0].lstrip("# ")
     return textwrap.wrap(
         title, get_output_width(wide=False), initial_indent=f"  {name:<12}  ", subsequent_indent=" " * 16

@@ -119,6 +119,22 @@ class PlanReplayKey(NamedTuple):
     waiting_first: bool
 
 
+class SampledReplaysKey(NamedTuple):
+    """The inputs on which the replays of a plan under several outcomes of random choices depend.
+
+    The counts stand for the stage and the waiting pods, which change only when a plan is adopted or a unit stays
+    without nodes.
+    """
+
+    unit: Unit
+    plan: Plan
+    emptied: frozenset[Row]
+    adopted_count: int
+    """The number of plans that were adopted so far."""
+    unplaced_count: int
+    """The number of waiting pods that have no node so far."""
+
+
 class DraftTask(NamedTuple):
     """Drafts to judge after the plans that were adopted so far."""
 
@@ -168,8 +184,10 @@ class RoomMaking:
     """Workers that judge drafts in parallel."""
     advance: Callable[[int], None] = lambda number: None
     """Called for each judged draft."""
-    latest_replays: dict[object, list[ReplayedPlan]] = field(default_factory=dict)
-    """The replays of the latest plan, by what they depend on."""
+    latest_key: SampledReplaysKey | None = None
+    """The inputs on which `latest_replays` depend, None if there are none yet."""
+    latest_replays: list[ReplayedPlan] = field(default_factory=list)
+    """The replays of the latest plan, which are computed again if their key changes."""
     plan_replays: dict[PlanReplayKey, PlanReplays] = field(default_factory=dict)
     """The replays from `stage` while the latest unit waits, whose beginnings plans share."""
 
@@ -342,7 +360,7 @@ class RoomMaking:
         members of a gang is replayed only once.
         """
         if draft.whole:
-            return bool(self._replay_sampled_outcomes(draft.members, draft.moves, draft.emptied))
+            return bool(self._get_sampled_replays(draft.members, draft.moves, draft.emptied))
         return self._place_gang_after_plan(draft.members, draft.moves, draft.emptied) is not None
 
     def adopt_all(self, plans: Sequence[AdoptedPlan]) -> None:
@@ -399,24 +417,22 @@ class RoomMaking:
         uncordoned_nodes = stage.view.nodes.objects  # what a further plan restores after its cordons
         return PlacedMembers(replace(stage, nodes=uncordoned_nodes), row)
 
-    def _replay_sampled_outcomes(self, unit: Unit, plan: Plan, emptied: frozenset[Row]) -> list[ReplayedPlan]:
-        """Replay the plan for a gang or single pod with several outcomes of random choices, and return the replays.
+    def _get_sampled_replays(self, unit: Unit, plan: Plan, emptied: frozenset[Row]) -> list[ReplayedPlan]:
+        """Return the replays of the plan for a gang or single pod under several outcomes of random choices.
 
-        The list is empty if the plan fails in one of the replays: a move is not safe, or a pod of the gang does not
-        fit. The replays in which evicted pods linger come last. The latest result is cached.
+        The list is empty if the plan fails in one of the replays. The latest result is reused if nothing has changed.
         """
-        # The stage and the waiting pods change only when a plan is adopted or a unit stays without nodes
-        state = len(self.adopted), len(self.unplaced)
-        key = unit, plan, emptied, state
-        if key not in self.latest_replays:
-            self.latest_replays = {key: self._compute_replays(unit, plan, emptied)}
-        return self.latest_replays[key]
+        key = SampledReplaysKey(unit, plan, emptied, len(self.adopted), len(self.unplaced))
+        if self.latest_key != key:
+            self.latest_replays = self._compute_sampled_replays(unit, plan, emptied)
+            self.latest_key = key
+        return self.latest_replays
 
-    def _compute_replays(self, unit: Unit, plan: Plan, emptied: frozenset[Row]) -> list[ReplayedPlan]:
-        """Replay a plan for several outcomes of random choices.
+    def _compute_sampled_replays(self, unit: Unit, plan: Plan, emptied: frozenset[Row]) -> list[ReplayedPlan]:
+        """Replay a plan under several outcomes of random choices, and return the replays.
 
-        If evicted pods may linger, the plan is replayed with lingering pods as well. The list is empty if the plan
-        fails in one of the replays.
+        If evicted pods may linger, the plan is also replayed with lingering pods, and these replays come last. The list
+        is empty if the plan fails in one of the replays: a move is not safe, or a pod of the gang does not fit.
         """
         course = PlanCourse(self.stage, unit=unit, others=tuple(self.unplaced), plan=plan)
         replays = self._replay_course(course, emptied)
@@ -467,7 +483,7 @@ class RoomMaking:
 
         The first replay decides the nodes of the pods, including other waiting pods that now fit.
         """
-        replays = self._replay_sampled_outcomes(unit, plan, emptied)
+        replays = self._get_sampled_replays(unit, plan, emptied)
         if not replays:
             return False
         self.adopted.append(AdoptedPlan(unit, plan, emptied))

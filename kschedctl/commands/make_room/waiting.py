@@ -73,7 +73,7 @@ class WaitingPodsOfPlan:
                 may_fit = True
             else:
                 rows_with_room = np.flatnonzero(is_open & may_have_room & ~rejections.regardless_of_pods)
-                may_fit = _is_any_row_accepting(rejections, view, rows_with_room)
+                may_fit = _may_any_row_accept(rejections, view, rows_with_room)
             if may_fit:
                 pods_that_may_fit.append(position)
         return pods_that_may_fit
@@ -132,12 +132,18 @@ def _find_rejected_despite_more_pods(filtering: Filtering, info: PodInfo) -> Boo
     return rejected
 
 
-def _is_any_row_accepting(rejections: _Rejections, view: Fork, rows: Rows) -> bool:
-    """Return whether the node in one of the rows may take the pod in a later state. Return True if a plugin fails."""
+def _may_any_row_accept(rejections: _Rejections, view: Fork, rows: Rows) -> bool:
+    """Return whether the node at any of these rows may accept the pod in `view`, a later state of the cluster.
+
+    Return True if a plugin fails.
+    """
     if not len(rows):
         return False
+    later_filtering = replace(rejections.filtering, view=view)
+    later_rows = OwnRows(view, rows)
     try:
-        rejected = replace(rejections.filtering, view=view).find_rejected_rows(OwnRows(view, rows), NO_CHANGE)
+        # The later state is judged as it is, without hypothetical evictions
+        is_rejected = later_filtering.find_rejected_rows(later_rows, NO_CHANGE)
     except PluginError:
         return True
-    return not rejected.all()
+    return not is_rejected.all()

@@ -102,20 +102,21 @@ class Proposal:
         """The number of added nodes."""
         return sum(key.kind == "Node" and edit.before is None for key, edit in self.fix.trial.edits.items())
 
-    def with_node_count(self, count: int) -> Proposal | None:
-        """Return the proposal with `count` added nodes instead of one, replayed again.
+    def replay_with_node_count(self, count: int) -> Proposal | None:
+        """Replay the fix with `count` added nodes instead of one, and return the resulting proposal.
 
-        At most MAX_ADDED_NODES nodes are added. Return None if the count is less than 2, if the fix has no scheduling
-        cycle, or if it does anything but add a node.
+        At most MAX_ADDED_NODES nodes are added. Return None if the count is less than 2, if the fix does anything but
+        add a node, or if no scheduling cycle was replayed because no profile serves the pod or admission denies it.
         """
         trial = self.fix.trial
-        only_adds_node = [fix.kind for fix in trial.changes] == [FixKind.ADD_NODE]
-        if count < 2 or trial.cycle is None or not only_adds_node:
+        is_only_adding_node = [fix.kind for fix in trial.changes] == [FixKind.ADD_NODE]
+        if count < 2 or not is_only_adding_node or trial.cycle is None:
             return None
-        (adding_fix,) = trial.changes
-        assert adding_fix.with_node_count is not None
-        multiplied_fix = adding_fix.with_node_count(min(count, MAX_ADDED_NODES))
-        multiplied_trial = Trials(trial.scheduler, self.pods[0]).replay_changes((multiplied_fix,))
+        build_multiplied_fix = trial.changes[0].with_node_count
+        assert build_multiplied_fix is not None  # all fixes of this kind have the function
+        multiplied_fix = build_multiplied_fix(min(count, MAX_ADDED_NODES))
+        target_pod = self.pods[0]  # the pod for which the fix was found
+        multiplied_trial = Trials(trial.scheduler, target_pod).replay_changes((multiplied_fix,))
         return replace(self, fix=self.fix._replace(trial=multiplied_trial))
 
 
@@ -260,7 +261,7 @@ class GreedyChoice:
                 self.complete = False
                 break
             count = (too_few + enough) // 2
-            smaller_proposal = proposal.with_node_count(count)
+            smaller_proposal = proposal.replay_with_node_count(count)
             if smaller_proposal is None:
                 break
             after_smaller = self._settle_with_proposal(smaller_proposal)
@@ -314,7 +315,7 @@ class GreedyChoice:
             pods_in_need += sum(key in self.other_waiting_pods for key in self.settled.waiting)
         if pods_per_node <= 0:
             return None
-        return proposal.with_node_count(ceil(pods_in_need / pods_per_node))
+        return proposal.replay_with_node_count(ceil(pods_in_need / pods_per_node))
 
     def _count_relevant_pods(self, waiting: Iterable[str]) -> int:
         """Count the pods with these keys that are to be helped, and the pods that the chosen fixes displace."""

@@ -112,7 +112,7 @@ class Remedies(Report, frozen=True):
         fixes = tuple(remedy.to_short_fix() for remedy in sort_verified_fixes_first(self.remedies))
         if self.make_room:
             fixes = (*fixes, self.make_room.to_short_fix())
-        warnings = [] if self.replicas is None else [self.replicas.sentence]
+        warnings = [] if self.replicas is None else [self.replicas.placement_sentence]
         warnings += self.describe_preemption()
         if self.lacks_fixes:
             warnings.append("; ".join(filter(None, ("no fix was found", self.restriction_clause))))

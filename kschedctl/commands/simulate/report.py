@@ -173,7 +173,7 @@ class SimulationReport(Report, frozen=True):
         if self.growth:
             return self._describe_growth(self.growth)
         waiting = self._describe_waiting_objects()
-        sentence = f"{self._describe_placed_pods()}{self._conditions_text}"
+        sentence = self._append_conditions(self._describe_placed_pods())
         if waiting:
             sentence += f"; {waiting}"
         sentence += describe_doubt(self.unknown)
@@ -341,16 +341,20 @@ class SimulationReport(Report, frozen=True):
         if still_waiting:
             now = f"including the pods that were pending before, {now}"
             later_text += f"; {counted(still_waiting, 'pending pod gets', 'pending pods get')} none"
-        return (verdict, f"{now}, {later_text}{self._conditions_text}{describe_doubt(self.unknown)}")
+        sentence = self._append_conditions(f"{now}, {later_text}")
+        return (verdict, f"{sentence}{describe_doubt(self.unknown)}")
 
-    @property
-    def _conditions_text(self) -> str:
-        """A clause about pods that take no part, and about namespaces that are assumed, or an empty string."""
-        text = describe_missing_namespaces(self.missing_namespaces)
-        if self.left_out:
-            was = agreeing(self.left_out, "was", "were")
-            text += f". {counted(self.left_out, 'pending pod')} {was} left out of the simulation{self._left_out_clause}"
-        return text
+    def _append_conditions(self, sentence: str) -> str:
+        """Append the conditions under which the sentence holds: missing namespaces and pods that were left out.
+
+        A clause says that the missing namespaces have to be created. The pending pods that were left out of the
+        simulation follow in a sentence of their own, which has no period at the end.
+        """
+        sentence += describe_missing_namespaces(self.missing_namespaces)
+        if not self.left_out:
+            return sentence
+        pods_were = counted(self.left_out, "pending pod was", "pending pods were")
+        return f"{sentence}. {pods_were} left out of the simulation{self._left_out_clause}"
 
     @property
     def _left_out_clause(self) -> str:
