@@ -187,9 +187,7 @@ def test_denials_by_admission(run: Run, write: Write, command: str, manifest: Js
         in_namespace = ("-n", manifest["metadata"]["namespace"])
         found = run(other, "pod/web", *in_namespace, "-f", write(*WORLD), "-f", path, DECLINED)
         assert (found.code, found.err) == (1, "")
-        assert f"Not created: 1 of 1 pod: {shorten_api_message(said)}" in " ".join(
-            found.out.split()
-        )
+        assert f"Not created: 1 of 1 pod: {shorten_api_message(said)}" in " ".join(found.out.split())
 
 
 def test_objects_that_may_exist_are_not_reported_missing(run: Run, write: Write, tmp_path: Path) -> None:
