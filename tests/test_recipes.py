@@ -468,7 +468,7 @@ def test_recipe_for_a_section_of_the_audit(copy: Path) -> None:
     add(copy, sections, '    "legends": legends_section,', after='    "packing": build_packing_section,')
     add(copy, page, imported, after="from kschedctl.commands.audit.leader.report import LeaderSection")
     case = '        case LegendSection():\n            evidence = (paragraph(f"Told of: {names(section.told)}"),)'
-    add(copy, page, case, after="            evidence = build_packing_evidence(section, style)")
+    add(copy, page, case, after="            evidence = build_packing_tables_and_plots(section, style)")
     (copy / "cluster.yaml").write_text(LEGENDARY)
     audit = "audit --section legends -f cluster.yaml"
     shown, document = run(copy, f"{audit} --assume-complete", f"{audit} -o json")

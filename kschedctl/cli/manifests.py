@@ -314,8 +314,8 @@ def _find_pods_only_in_tables(reading: ReadResult) -> PodTable:
 def build_cluster_from_files(source: Source, reading: ReadResult, objects: Mapping[str, Sequence[Struct]]) -> Cluster:
     """Build the cluster that the files describe, with the configuration and version from the options.
 
-    Without an option for the configuration, it comes from the files. A kind of which no complete list was read is a
-    gap, unless the files are declared complete.
+    Unless --config is given, the configuration comes from the files. Unless the files are declared complete, each kind
+    without a complete list in the files is a gap.
     """
     # Even if the files are complete, the kinds of objects that could not be read are gaps
     gaps = reading.left_out if source.assume_complete else reading.gaps

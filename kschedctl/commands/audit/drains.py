@@ -180,7 +180,7 @@ def _build_blocked_drains_finding(drains: BlockedDrains, strict_budgets: set[str
 def _build_headline(
     unready: Sequence[UnreadyNode], blocked: Sequence[BlockedDrains], budget_count: int, node_count: int
 ) -> str:
-    """Name the nodes that are not ready, and describe how many nodes cannot be drained because of how many budgets."""
+    """Return a headline with the names of the unready nodes and the number of nodes that budgets keep from a drain."""
     drains = _describe_blocked_drains(blocked, budget_count, node_count)
     if not unready:
         return drains
@@ -190,9 +190,9 @@ def _build_headline(
 
 
 def _describe_blocked_drains(blocked: Sequence[BlockedDrains], budget_count: int, node_count: int) -> str:
-    """Describe how many nodes cannot be drained now, and because of how many budgets.
+    """Return a clause with the number of nodes that cannot be drained now and the number of budgets that block them.
 
-    If the cluster has no budgets, or if they block no drain, the text says so.
+    If the cluster has no budgets, or if they block no drain, the clause says so.
     """
     if not budget_count:
         return "there are no PodDisruptionBudgets"

@@ -9,7 +9,7 @@ from kschedctl.api.resource_names import format_amounts_for_sentence
 from kschedctl.commands.audit.leader.report import DifferentSetting, LeaderSection, SchedulerLease, ServedName
 from kschedctl.commands.audit.packing.report import PackingSection, PoolRoom, TypicalPods
 from kschedctl.commands.audit.placed.report import OvercommittedNode, PlacedSection
-from kschedctl.commands.audit.priorities.report import EvictedWorkload, PrioritiesSection, PriorityTier
+from kschedctl.commands.audit.priorities.report import EvictedWorkload, GrownTier, PrioritiesSection, PriorityTier
 from kschedctl.commands.audit.queues.report import QueuesSection
 from kschedctl.commands.audit.report import PodsInQueue, QueueSection
 from kschedctl.commands.audit.topology.report import (
@@ -49,7 +49,7 @@ QUEUE_TONES = {"unknown": Tone.BAD, "activeQ": Tone.GOOD, "backoffQ": Tone.GOOD}
 # -- who schedules -----------------------------------------------------------------------------------------------------
 
 
-def build_leader_evidence(report: LeaderSection, style: Style) -> Page:
+def build_leader_tables(report: LeaderSection, style: Style) -> Page:
     """Build tables of leases, of the scheduler names that pods use, and of settings that differ between instances."""
     # Without the time of the cluster, the duration of the lead is unknown, and its beginning is shown
     lease_cells = {"leads_for": lambda lease: lease.leads_for or lease.since, "silent_for": _format_renewal}
@@ -83,7 +83,7 @@ def _build_differences_table(settings: Sequence[DifferentSetting], style: Style)
 # -- what waits --------------------------------------------------------------------------------------------------------
 
 
-def build_queue_evidence(report: QueueSection, style: Style) -> Page:
+def build_queue_table(report: QueueSection, style: Style) -> Page:
     """Build a table of the pods in the queues, with a row for each group of similar pods.
 
     The row names the pods of the group and the changes that would wake them.
@@ -128,7 +128,7 @@ def _format_other_wake_ups(rejector: RejectorReport) -> str:
     return f", or {counted(other_count, 'other change')}" if other_count else ""
 
 
-def build_queues_evidence(section: QueuesSection, style: Style) -> Page:
+def build_kueue_tables(section: QueuesSection, style: Style) -> Page:
     """Build tables of inactive and starving queues, of waiting and unplaced Workloads, and of unused flavors."""
     return (
         *build_struct_table(section.inactive, style, title="ClusterQueues that admit nothing"),
@@ -142,7 +142,7 @@ def build_queues_evidence(section: QueuesSection, style: Style) -> Page:
 # -- where pods are ----------------------------------------------------------------------------------------------------
 
 
-def build_placed_evidence(report: PlacedSection, style: Style) -> Page:
+def build_placed_pods_tables(report: PlacedSection, style: Style) -> Page:
     """Build a line with the number of judged pods, and tables of overcommitted nodes, misplaced and rejected pods."""
     not_replayed = f"; {count(report.others, 'pod')} of other schedulers not judged" if report.others else ""
     return (
@@ -178,7 +178,7 @@ SKEW_LEGEND = "skew: the number of pods in the fullest domain minus the number i
 """The legend of the table of workloads by topology key."""
 
 
-def build_topology_evidence(report: TopologySection, style: Style) -> Page:
+def build_topology_tables(report: TopologySection, style: Style) -> Page:
     """Build a table of workloads with their worst loss by topology key, and a table of spread constraints."""
     domain_rows = [_build_domains_row(workload, domains) for workload in report.placed for domains in workload.by_key]
     domain_columns = (
@@ -259,28 +259,36 @@ def _format_stranded_pods(loss: BrokenDomain) -> str:
 # -- who is above whom -------------------------------------------------------------------------------------------------
 
 
-def build_priorities_evidence(report: PrioritiesSection, style: Style) -> Page:
-    """Build tables of priority tiers, pods that a growing tier would evict, recent preemptions and exposed pods.
+def build_priority_tables(report: PrioritiesSection, style: Style) -> Page:
+    """Build tables of priority tiers, pods that a growing tier would preempt, recent preemptions and exposed pods.
 
-    The highest tier comes first. Exposed pods are behind Services and may be preempted by higher tiers. Pods that wait
-    too long have a table only in wide output, since findings already report these pods. Pods whose waits are measured
-    until today have no findings, so they always have a table.
+    Exposed pods are behind Services and may be preempted by higher tiers. Pods that wait too long have a table only in
+    wide output, because findings already report them. Waits that are measured until today have no findings, so their
+    table is always shown.
     """
-    preempted_title = "Workloads with recently preempted pods"
-    exposed_title = "Service pods that higher tiers can preempt"
-    exposed_note = "pods above: pods of the tiers above, which can preempt the pods of the workload"
-    exposed = build_struct_table(report.exposed, style, title=exposed_title, limit=ROWS_SHOWN // 2, note=exposed_note)
-    started_note = "lower and higher: pods of lower and higher tiers; started: after the oldest waiting pod was created"
-    starving = build_struct_table(report.starving, style, title="Waiting too long", note=started_note)
+    wait_note = "lower and higher: pods of lower and higher tiers; started: after the oldest waiting pod was created"
+    starving: Page = ()
+    if style.wide:
+        starving = build_struct_table(report.starving, style, title="Waiting too long", note=wait_note)
     starving_as_of_today = build_struct_table(
-        report.starving_as_of_today, style, title="Waiting too long (waits are measured until today)", note=started_note
+        report.starving_as_of_today, style, title="Waiting too long (waits are measured until today)", note=wait_note
+    )
+    preempted = build_struct_table(
+        report.preempted, style, title="Workloads with recently preempted pods", limit=ROWS_SHOWN // 2, full=False
+    )
+    exposed = build_struct_table(
+        report.exposed,
+        style,
+        title="Service pods that higher tiers can preempt",
+        limit=ROWS_SHOWN // 2,
+        note="pods above: pods of the tiers above, which can preempt the pods of the workload",
     )
     return (
         *_build_tiers_table(report, style),
-        *_build_growth_section(report, style),
-        *(starving if style.wide else ()),
+        *_build_tier_growth_section(report, style),
+        *starving,
         *starving_as_of_today,
-        *build_struct_table(report.preempted, style, title=preempted_title, limit=ROWS_SHOWN // 2, full=False),
+        *preempted,
         *exposed,
     )
 
@@ -317,22 +325,14 @@ def _build_tier_row(tier: PriorityTier, resources: tuple[str, ...]) -> tuple[Cel
     return (class_name, *counts, *requests, f"{tier.user_facing:,}", "" if tier.preempts else "never")
 
 
-def _build_growth_section(report: PrioritiesSection, style: Style) -> Page:
-    """Build a section about the growth of a tier: how many pods find a node, and which pods they preempt.
+def _build_tier_growth_section(report: PrioritiesSection, style: Style) -> Page:
+    """Build a section about what would happen if more pods of a tier arrived: their placement and their victims.
 
-    The section is empty if no tier grew.
+    The section is empty if no tier was grown in the simulation.
     """
     grown = report.grown
     if grown is None:
         return ()
-    verb = agreeing(grown.placed, "gets", "get")
-    outcome = f"{grown.placed:,} of {count(grown.asked, 'more pod')} like {grown.like} ({grown.workload}) {verb} a node"
-    if grown.message:
-        unplaced = grown.asked - grown.placed
-        forms = ("the remaining one", "the others") if grown.placed else ("it", "they")
-        subject = agreeing(unplaced, *forms)
-        outcome += f"; {describe_misfit(subject, grown.message, unplaced)}"
-
     columns = (
         Column("preempted", keep=True),
         Column("tier", keep=True, beneath="tier"),
@@ -343,7 +343,22 @@ def _build_growth_section(report: PrioritiesSection, style: Style) -> Page:
     victims = build_table(report.victims, columns, lambda victim: _build_victim_row(victim, style), style, full=False)
     if not victims:
         victims = (paragraph("No pod would be preempted."),)
-    return section(f"If {count(grown.asked, 'more pod')} of tier {grown.tier} arrived", paragraph(outcome), *victims)
+    title = f"If {count(grown.asked, 'more pod')} of tier {grown.tier} arrived"
+    return section(title, paragraph(_describe_placement_of_grown_tier(grown)), *victims)
+
+
+def _describe_placement_of_grown_tier(grown: GrownTier) -> str:
+    """Describe how many of the tier's additional pods get a node, and why the others do not."""
+    additional_pods = f"{count(grown.asked, 'more pod')} like {grown.like} ({grown.workload})"
+    placed = f"{grown.placed:,} of {additional_pods} {agreeing(grown.placed, 'gets', 'get')} a node"
+    if not grown.message:
+        return placed
+    unplaced_count = grown.asked - grown.placed
+    if grown.placed:
+        unplaced_pods = agreeing(unplaced_count, "the remaining one", "the others")
+    else:
+        unplaced_pods = agreeing(unplaced_count, "it", "they")
+    return f"{placed}; {describe_misfit(unplaced_pods, grown.message, unplaced_count)}"
 
 
 def _build_victim_row(workload: EvictedWorkload, style: Style) -> tuple[Cell | Stack, ...]:
@@ -383,7 +398,7 @@ STRANDED_LEGEND = (
 """The legend of the table of resources by pool."""
 
 
-def build_packing_evidence(report: PackingSection, style: Style) -> Page:
+def build_packing_tables_and_plots(report: PackingSection, style: Style) -> Page:
     """Build the tables and plots of a packing section.
 
     They show the room and use by pool, the stranded capacity, the trial drains, and the nodes that were kept. Wide

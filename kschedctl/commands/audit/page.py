@@ -7,13 +7,13 @@ from itertools import islice
 from typing import NamedTuple
 
 from kschedctl.commands.audit.evidence import (
-    build_leader_evidence,
-    build_packing_evidence,
-    build_placed_evidence,
-    build_priorities_evidence,
-    build_queue_evidence,
-    build_queues_evidence,
-    build_topology_evidence,
+    build_kueue_tables,
+    build_leader_tables,
+    build_packing_tables_and_plots,
+    build_placed_pods_tables,
+    build_priority_tables,
+    build_queue_table,
+    build_topology_tables,
 )
 from kschedctl.commands.audit.latency.page import build_latency_evidence
 from kschedctl.commands.audit.latency.report import LatencySection
@@ -177,11 +177,11 @@ def _build_evidence(section: Section, style: Style) -> Page:
     evidence: Page = ()
     match section:
         case QueueSection():
-            evidence = build_queue_evidence(section, style)
+            evidence = build_queue_table(section, style)
         case QueuesSection():
-            evidence = build_queues_evidence(section, style)
+            evidence = build_kueue_tables(section, style)
         case PlacedSection():
-            evidence = build_placed_evidence(section, style)
+            evidence = build_placed_pods_tables(section, style)
         case RacesSection():
             evidence = build_races_evidence(section, style)
         case LatencySection():
@@ -189,13 +189,13 @@ def _build_evidence(section: Section, style: Style) -> Page:
         case SamplingSection():
             evidence = build_sampling_evidence(section, style)
         case LeaderSection():
-            evidence = build_leader_evidence(section, style)
+            evidence = build_leader_tables(section, style)
         case PrioritiesSection():
-            evidence = build_priorities_evidence(section, style)
+            evidence = build_priority_tables(section, style)
         case TopologySection():
-            evidence = build_topology_evidence(section, style)
+            evidence = build_topology_tables(section, style)
         case PackingSection():
-            evidence = build_packing_evidence(section, style)
+            evidence = build_packing_tables_and_plots(section, style)
     return evidence
 
 

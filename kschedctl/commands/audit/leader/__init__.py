@@ -90,7 +90,11 @@ LEADER_ELECT_FLAG = "leader-elect"
 
 
 def build_leader_section(audited: AuditedCluster) -> LeaderSection:
-    """Build the section about the leases of schedulers, the scheduler names that pods use, and differing instances."""
+    """Build the section about leader election and the scheduler names that pods use.
+
+    Its findings are about leases that are stale, missing or often acquired, names that several instances serve, and
+    instances that run without election or with different settings.
+    """
     leases = report_scheduler_leases(audited)
     names = summarize_scheduler_names(audited)
     provenance = audited.cluster.provenance

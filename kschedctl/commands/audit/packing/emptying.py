@@ -107,11 +107,12 @@ def _build_emptied_node(view: Fork, pools: Pools, row: Row, trial: NodeTrial) ->
 
 
 def _build_kept_node(view: Fork, pools: Pools, row: Row, trial: NodeTrial, *, removed_count: int) -> KeptNode:
-    """Build the report about a node that is kept. `removed_count` nodes were removed before the trial."""
-    cordoned_in_message = 0
-    if trial.message:
-        # In kube-scheduler's message, the nodes removed so far and this node count as cordoned.
-        cordoned_in_message = removed_count + 1
+    """Build the report about a node that is kept, with the reason why its trial drain failed.
+
+    `removed_count` is the number of nodes that were removed before the trial. If the trial has a message of
+    kube-scheduler, these nodes and the kept node count as cordoned in the message.
+    """
+    cordoned_in_replay = removed_count + 1 if trial.message else 0
     return KeptNode(
         view.nodes.names[row],
         pools.get_name(row),
@@ -119,7 +120,7 @@ def _build_kept_node(view: Fork, pools: Pools, row: Row, trial: NodeTrial, *, re
         lets_run=trial.lets_run,
         pod=trial.pod,
         message=trial.message,
-        cordoned_in_replay=cordoned_in_message,
+        cordoned_in_replay=cordoned_in_replay,
     )
 
 

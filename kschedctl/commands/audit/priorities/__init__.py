@@ -278,7 +278,8 @@ def _describe_tier(name: str) -> str:
 def _describe_running_lower_tier_pods(pods: int, started_since: int, pending_text: str) -> str:
     """Describe how many pods of lower tiers are running, and how many of them started during the wait.
 
-    `pending_text` names the waiting pod, such as "this pod was".
+    `pods` is the number of running pods, and `started_since` of them started during the wait. `pending_text` is the
+    subject and the verb that come before "pending", such as "this pod was".
     """
     if pods == 1:
         when = f"while {pending_text} pending" if started_since else "earlier"

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
 
-from kschedctl.api.arrays import Bools
+from kschedctl.api.arrays import Bools, Counts
 from kschedctl.api.events import PREEMPTED, count_occurrences, get_last_time
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import Owner, find_controller, find_owner
@@ -29,45 +30,62 @@ from kschedctl.snapshot.pod_info import PodInfo
 
 
 def find_exposed_workloads(tiers: Tiers) -> tuple[ExposedWorkload, ...]:
-    """Return the workloads behind Services whose pods a higher non-system tier may preempt, most pods first."""
-    pods = tiers.pods
+    """Return the workloads behind Services that pods of higher non-system tiers may preempt, most pods first.
+
+    There is one entry for each workload and tier.
+    """
     is_user_tier = ~tiers.above_user_priorities[tiers.tier_by_pod]
-    can_preempt = is_user_tier & tiers.allowed_to_preempt[pods.info]
+    can_preempt = is_user_tier & tiers.allowed_to_preempt[tiers.pods.info]
+    is_job = tiers.owned_by_job[tiers.pods.info]
     preemptors_by_tier = tiers.count_pods_by_tier(can_preempt)
-    jobs_by_tier = tiers.count_pods_by_tier(can_preempt & tiers.owned_by_job[pods.info])
-    # Tiers are numbered from the highest, so the sums before a tier count the tiers above it.
-    pods_above = np.cumsum([0, *preemptors_by_tier]).tolist()
-    jobs_above = np.cumsum([0, *jobs_by_tier]).tolist()
+    preemptors_above = _sum_above_each_tier(preemptors_by_tier)
+    jobs_above = _sum_above_each_tier(tiers.count_pods_by_tier(can_preempt & is_job))
+    running_by_info = np.bincount(tiers.pods.info[tiers.running], minlength=len(tiers.pods.infos))
 
-    running_by_info = np.bincount(pods.info[tiers.running], minlength=len(pods.infos))
-    infos_by_workload: dict[tuple[str, int], list[int]] = {}
-    for number in np.flatnonzero(tiers.behind_service & (running_by_info > 0)).tolist():
-        tier = int(tiers.tier_by_info[number])
-        if pods_above[tier]:
-            workload = str(find_owner(pods.infos[number].pod))
-            infos_by_workload.setdefault((workload, tier), []).append(number)
-
-    workloads = (
-        ExposedWorkload(
-            workload=workload,
-            tier=tiers.names[tier],
-            priority=int(tiers.priorities[tier]),
-            pods=int(running_by_info[numbers].sum()),
-            services=tiers.services[numbers[0]],
-            tiers_above=tuple(tiers.names[above] for above in range(tier) if preemptors_by_tier[above]),
-            pods_above=pods_above[tier],
-            jobs_above=jobs_above[tier],
-            budgets=_find_protecting_budgets(tiers, numbers),
+    exposed_workloads = []
+    for (workload, tier), info_numbers in _group_infos_behind_services(tiers, running_by_info).items():
+        if not preemptors_above[tier]:
+            continue
+        exposed_workloads.append(
+            ExposedWorkload(
+                workload=workload,
+                tier=tiers.names[tier],
+                priority=int(tiers.priorities[tier]),
+                pods=int(running_by_info[info_numbers].sum()),
+                services=tiers.services[info_numbers[0]],
+                tiers_above=tuple(tiers.names[above] for above in range(tier) if preemptors_by_tier[above]),
+                pods_above=preemptors_above[tier],
+                jobs_above=jobs_above[tier],
+                budgets=_find_protecting_budgets(tiers, info_numbers),
+            )
         )
-        for (workload, tier), numbers in infos_by_workload.items()
-    )
-    return tuple(sorted(workloads, key=lambda workload: (-workload.pods, workload.workload)))
+    return tuple(sorted(exposed_workloads, key=lambda exposed: (-exposed.pods, exposed.workload)))
 
 
-def _find_protecting_budgets(tiers: Tiers, numbers: list[int]) -> tuple[str, ...]:
+def _sum_above_each_tier(counts: Sequence[int]) -> list[int]:
+    """Return, for each tier, the sum of the counts of the tiers above it. The counts begin with the highest tier."""
+    return [0, *accumulate(counts)][: len(counts)]
+
+
+def _group_infos_behind_services(tiers: Tiers, running_by_info: Counts) -> dict[tuple[str, int], list[int]]:
+    """Return the numbers of the PodInfos with running pods behind Services, by workload and tier.
+
+    `running_by_info` (T,) is the number of running pods with each PodInfo.
+    """
+    numbers_by_workload: dict[tuple[str, int], list[int]] = {}
+    for number in np.flatnonzero(tiers.behind_service & (running_by_info > 0)).tolist():
+        workload = str(find_owner(tiers.pods.infos[number].pod))
+        tier = int(tiers.tier_by_info[number])
+        numbers_by_workload.setdefault((workload, tier), []).append(number)
+    return numbers_by_workload
+
+
+def _find_protecting_budgets(tiers: Tiers, info_numbers: list[int]) -> tuple[str, ...]:
     """Return the PDBs that protect the pods with the PodInfos of these numbers."""
     budgets = get_budgets(tiers.view)
-    names = (name for number in numbers for name in budgets.find_protecting_budgets(tiers.find_pod_with_info(number)))
+    names = (
+        name for number in info_numbers for name in budgets.find_protecting_budgets(tiers.find_pod_with_info(number))
+    )
     return tuple(dict.fromkeys(names))
 
 
