@@ -36,6 +36,8 @@ class QueueChecks:
     """
 
     trials: Trials
+    for_all_replicas: bool = False
+    """True if the pod stands for all pending pods of its workload, so that a fix should be enough for all of them."""
     runs: int = 0
     """The number of times that the queue was replayed."""
     _results: dict[frozenset[Fix], QueueResult | None] = field(default_factory=dict)
@@ -69,6 +71,17 @@ class QueueChecks:
         return replay_queue_with_fix(trial)
 
     def find_best_variant(self, candidate: RankedFix) -> CheckedFix:
+        """Return the variant of a fix to propose, with its outcome in the queue.
+
+        If the pod stands for all pending replicas and other replicas still wait with the first variant that holds, the
+        fix adds as many nodes as all of them need, provided that more nodes are enough for all.
+        """
+        checked_fix = self._find_first_variant_that_holds(candidate)
+        if self.for_all_replicas and checked_fix.result is not None and checked_fix.result.waiting_siblings:
+            return self._find_fix_with_nodes_for_all_replicas(checked_fix.ranked.trial) or checked_fix
+        return checked_fix
+
+    def _find_first_variant_that_holds(self, candidate: RankedFix) -> CheckedFix:
         """Return the first variant of a fix that holds in the queue, with the alternatives that also hold.
 
         If none of the first `MOST_VARIANTS` variants holds and the fix adds a node, the fix is tried with more nodes or
@@ -158,6 +171,33 @@ class QueueChecks:
         assert trial.cycle is not None
         infos = [trial.cycle.info, *map(self._get_info, best.result.ahead)]
         return best if _are_special_nodes_used(adding, enough, infos) else None
+
+    def _find_fix_with_nodes_for_all_replicas(self, trial: RemedyTrial) -> CheckedFix | None:
+        """Return the variant of the fix that adds the fewest nodes with which no replica of the workload waits.
+
+        Return None if the fix adds no node, if a node for each waiting replica and for each pod ahead in the queue is
+        not enough, or after too many replays.
+        """
+        adding = next((fix for fix in trial.changes if fix.with_node_count is not None), None)
+        result = self.check_in_queue(trial)
+        if adding is None or adding.with_node_count is None or result is None:
+            return None
+
+        best: CheckedFix | None = None
+        too_few = 1
+        count = enough = min(1 + result.waiting_siblings + len(result.ahead), MOST_NODES)
+        while count > too_few:
+            multiplied_trial = self._replay_with_replaced_fix(trial, adding, adding.with_node_count(count))
+            result = self.check_in_queue(multiplied_trial)
+            if result is not None and result.holds and not result.waiting_siblings:
+                best = CheckedFix(RankedFix(multiplied_trial), result)
+                enough = count
+            elif best is None:
+                return None
+            else:
+                too_few = count
+            count = (too_few + enough) // 2
+        return best
 
     def _get_info(self, key: str) -> PodInfo:
         """Return the PodInfo of the pod with this key (`namespace/name`)."""

@@ -104,7 +104,8 @@ def add_fixes(report: Explanation, target: TargetPod) -> Explanation:
         raise KeyboardInterrupt
     rollouts = Rollouts(target.workload)
     harmless_fixes = rollouts.iter_harmless_fixes(ranking)
-    best = check_first_fixes_in_queue(harmless_fixes, QueueChecks(search.trials), count=FIXES_SHOWN)
+    checks = QueueChecks(search.trials, for_all_replicas=target.pending_replicas > 1)
+    best = check_first_fixes_in_queue(harmless_fixes, checks, count=FIXES_SHOWN)
     remedies = []
     for fix in best:
         rollout = rollouts.replay(fix.ranked.trial)

@@ -124,7 +124,8 @@ def _build_remedies_document(
     deadline = time.monotonic() + criteria.seconds
     search, ranking = search_fixes(target, criteria, count_tried_sets, deadline=deadline)
     rollouts = Rollouts(target.workload)
-    checked = _check_fixes(search, ranking, rollouts, progress)
+    checks = QueueChecks(search.trials, for_all_replicas=target.pending_replicas > 1)
+    checked = _check_fixes(search, checks, ranking, rollouts, progress)
     remedies = [
         build_remedy(fix.ranked, search.trials.key, target.workload, rollout=rollout_result, result=fix.result)
         for fix, rollout_result in zip(checked.fixes, checked.rollout_results, strict=True)
@@ -157,7 +158,11 @@ class _CheckedFixes(NamedTuple):
 
 
 def _check_fixes(
-    search: RemedySearch, ranking: Sequence[RankedFix], rollouts: Rollouts, progress: Progress
+    search: RemedySearch,
+    checks: QueueChecks,
+    ranking: Sequence[RankedFix],
+    rollouts: Rollouts,
+    progress: Progress,
 ) -> _CheckedFixes:
     """Check the ranked fixes of a search against rollouts and against the other waiting pods.
 
@@ -172,7 +177,7 @@ def _check_fixes(
     )
     try:
         harmless_fixes = rollouts.iter_harmless_fixes(ranking)
-        in_queue = check_all_fixes_in_queue(harmless_fixes, QueueChecks(search.trials), on_checked)
+        in_queue = check_all_fixes_in_queue(harmless_fixes, checks, on_checked)
         fixes = move_smallest_fix_first(in_queue)
         return _CheckedFixes(fixes, [rollouts.replay(fix.ranked.trial) for fix in fixes], interrupted=False)
     except KeyboardInterrupt:

@@ -377,8 +377,8 @@ def _describe_other_reasons(failures: Sequence[CreationFailure]) -> str:
 def _describe_uncreated_objects(not_created: NotCreated) -> str:
     """Return a phrase for what could not be created: pods, the workload itself, or an object such as a Job.
 
-    Examples are `3 of 5 pods (5 wanted, 2 exist)`, `5 of 5 pods`, `its next Job` and `pods (2 exist, the wanted number
-    is unknown)`.
+    Examples are `3 of 5 pods (5 wanted, 2 exist)`, `5 of 5 pods`, `its next Job` and
+    `pods (2 exist, the wanted number is unknown)`.
     """
     kind = Owner.parse(not_created.workload).kind
     if kind in KINDS_WITHOUT_PODS:

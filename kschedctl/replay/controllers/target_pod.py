@@ -34,6 +34,8 @@ class TargetPod(NamedTuple):
     pod: Pod
     note: str = ""
     """For which workload the pod stands, and notes about it. Empty for a pod that was named itself."""
+    pending_replicas: int = 0
+    """The number of pending pods of the workload that the pod stands for; 0 if the pod was named itself."""
     workload: Struct | None = None
     """The workload's manifest if the pod comes from a manifest; the pod itself for a bare pod."""
     not_created: NotCreated | None = None

@@ -146,7 +146,10 @@ def _build_targets_of_pending_pods(scheduler: Scheduler, owner: Owner, pods: Seq
         groups.setdefault((info_code, pod.status.nominated_node_name), []).append(pod)
     return [
         TargetPod(
-            scheduler, scheduler.view.build_stored_pod(group[0]), _describe_pending_target(len(group), len(pods), owner)
+            scheduler,
+            scheduler.view.build_stored_pod(group[0]),
+            _describe_pending_target(len(group), len(pods), owner),
+            pending_replicas=len(pods),
         )
         for group in groups.values()
     ]

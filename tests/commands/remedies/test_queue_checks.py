@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from random import Random
 from typing import Any
 
 import pytest
 import small
+from command_line import Run, Write
 from held_fixes import HeldFixes
 from waiting_73 import explain_waiting_pod
 from waiting_worlds import Json, build_waiting_world
@@ -243,3 +245,32 @@ def test_so_it_does_if_pods_are_evicted_or_other_objects_edited(
     """These are pods of a recorded cluster on which 73 pods wait."""
     explain_waiting_pod.__wrapped__(pod)  # not from the cache
     assert any(fix.kind == kind for trial in compared for fix in trial.changes)
+
+
+@pytest.mark.parametrize(
+    ("cpu", "spec", "nodes"),
+    [
+        ("3", {}, 4),  # one pod per node
+        ("2", {}, 2),  # two pods per node
+        ("3", small.build_spread(), 1),  # more nodes in one zone would not be enough
+    ],
+)
+def test_enough_nodes_are_added_for_all_pending_pods_of_a_workload(
+    run: Run, write: Write, cpu: str, spec: Json, nodes: int
+) -> None:
+    full_nodes = [small.build_node("n1"), small.build_node("n2", "b")]
+    busy = [small.build_pod(f"busy-{name}", name, cpu="4") for name in ("n1", "n2")]
+    for pod in busy:
+        pod["metadata"]["labels"] = {"app": "other"}
+    waiting = [small.build_replica(f"web-5f-{i}", cpu=cpu, **spec) for i in range(4)]
+    path = write(*full_nodes, *busy, *waiting)
+
+    def count_added_nodes(*target: str) -> int:
+        """Return how many nodes the first fix that adds nodes adds."""
+        fixes = json.loads(run("remedies", *target, "-n", "d", "-f", path, "-o", "json").out)["remedies"]
+        summary = next(fix["summary"] for fix in fixes if fix["kinds"] == ["AddNode"])
+        _, number, *_ = summary.split()
+        return 1 if number == "a" else int(number)
+
+    assert count_added_nodes("deployment/web") == nodes
+    assert count_added_nodes("web-5f-0") == 1
