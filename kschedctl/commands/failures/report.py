@@ -88,8 +88,8 @@ class Failure(Document, frozen=True):
 
     @property
     def safe(self) -> bool:
-        """True if every recreated pod gets a node, also before the lost nodes are deleted, and none is preempted."""
-        return not (self.unplaced or self.waiting_until_deleted or self.evicted or self.not_created)
+        """True if no pod is lost or preempted and every displaced pod gets a node before the lost nodes are deleted."""
+        return not (self.unplaced or self.waiting_until_deleted or self.evicted or self.not_created or self.lost)
 
     @property
     def unplaced_displaced(self) -> int:

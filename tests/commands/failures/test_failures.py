@@ -308,6 +308,14 @@ def test_evicted_pods_of_other_nodes_are_counted_once() -> None:
     assert sum(dict(series.points)[plot.places.index("a")] for series in plot.series) == 2
 
 
+def test_failure_that_loses_a_pod_for_good_is_not_safe() -> None:
+    nodes = [build_node("n1"), build_node("n2")]
+    report = simulate_failures(Cluster.from_objects([*nodes, build_pod("bare", "n1")]), "node")
+    assert not report.safe
+    assert str(report) == "1 of 2 nodes cannot be lost without disruption. The worst is n1: 1 pod is lost for good"
+    assert simulate_failures(Cluster.from_objects([*nodes, build_replica("web", "n1")]), "node").safe
+
+
 def test_preempted_pods_without_a_controller_are_lost() -> None:
     """Only the eviction of the bare pod on n1 makes room for the pod of n0."""
     objects = [
