@@ -356,20 +356,20 @@ class PinnedVolume(Document, frozen=True):
 
     @property
     def shared_cause(self) -> str:
-        """The reason why several pods fit nowhere else that have such volumes. It names no volume."""
-        return self._explain("their volumes", count=2)
+        """The reason why pods with such volumes fit nowhere else, which names no volume and suits one or several pods."""
+        return self._explain("bound volumes", count=2)
 
     def _explain(self, subject: str, count: int) -> str:
         """Explain where `count` volumes, which are the subject of the sentence, force their pods to run."""
         nodes = first_few(self.nodes)
-        can_run = agreeing(count, "the pod can run only", "the pods can run only")
+        can_run = agreeing(count, "the pod can run only", "their pods can run only")
         there = agreeing(len(self.nodes), "there", "on these nodes")
         if self.local:
             return f"{subject} {agreeing(count, 'is', 'are')} local to {nodes}, so {can_run} {there}"
         if self.domain:
             are_only = agreeing(len(self.nodes), "is the only node", "are the only nodes")
             place = f"can be used only from {self.domain}, where {nodes} {are_only}"
-            return f"{subject} {place}, so {agreeing(count, 'the pod needs', 'the pods need')} a node there"
+            return f"{subject} {place}, so {agreeing(count, 'the pod needs a node', 'a node is needed')} there"
         return f"{subject} can be used only from {nodes}, so {can_run} {there}"
 
 

@@ -151,7 +151,7 @@ def test_pods_with_volumes_in_the_same_zone_are_one_group() -> None:
     [group] = simulate_failures(Cluster.from_objects(objects)).failures[0].reasons
     assert set(group.pods) == {"d/db-0", "d/db-1"}
     place = "can be used only from zone a, where n0 is the only node"
-    assert group.cause == f"their volumes {place}, so the pods need a node there"
+    assert group.cause == f"bound volumes {place}, so a node is needed there"
 
 
 def test_without_the_labels() -> None:
