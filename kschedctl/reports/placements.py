@@ -356,7 +356,7 @@ class PinnedVolume(Document, frozen=True):
 
     @property
     def shared_cause(self) -> str:
-        """The reason why pods with such volumes fit nowhere else, which names no volume and suits one or several pods."""
+        """The reason why one or several pods with such volumes fit nowhere else. It names no volume."""
         return self._explain("bound volumes", count=2)
 
     def _explain(self, subject: str, count: int) -> str:
