@@ -35,6 +35,7 @@ from kschedctl.api.objects import (
     ReplicationControllerSpec,
     SelectorRequirement,
     StatefulSetOrdinals,
+    StoredAutoscaler,
     StoredWorkload,
     Struct,
     Toleration,
@@ -436,6 +437,14 @@ def pin_to_node(affinity: Affinity | None, node: str) -> Affinity:
 
 SCALED_KINDS = frozenset({"Deployment", "StatefulSet", "ReplicaSet", "ReplicationController"})
 """Kinds of workloads that have a number of replicas, which HorizontalPodAutoscalers may change."""
+
+
+def scales_workload(autoscaler: StoredAutoscaler, owner: Owner) -> bool:
+    """Return whether the HorizontalPodAutoscaler sets the replicas of the workload, which is in its namespace."""
+    target = autoscaler.spec.scale_target_ref
+    return (target.kind, target.name) == (owner.kind, owner.name)
+
+
 USUAL_TEMPLATE_PATH: tuple[str, ...] = ("spec", "template")
 """The path of the pod template in most kinds of workloads."""
 JOB_TEMPLATE_PATH: tuple[str, ...] = ("spec", "jobTemplate")

@@ -21,9 +21,9 @@ from kschedctl.cli.output_options import Answer, DrawnView, Places, View
 from kschedctl.cli.references import are_all_pods, build_workload_arguments
 from kschedctl.cli.run_options import Sampled, choose_exit_code
 from kschedctl.cli.source import (
+    AUTOSCALED_KINDS,
     CREATION_FAILURE_KINDS,
     HELD_BACK_KINDS,
-    NOTHING_MORE,
     LiveKinds,
     get_cluster_time,
     has_read_time,
@@ -202,7 +202,7 @@ class _Question(msgspec.Struct, frozen=True):
         For workloads and for all pending pods, these include what explains why pods were not created.
         """
         only_pods = self.pods and are_all_pods(self.pods)
-        kinds = NOTHING_MORE if only_pods else CREATION_FAILURE_KINDS.union(HELD_BACK_KINDS)
+        kinds = AUTOSCALED_KINDS if only_pods else CREATION_FAILURE_KINDS.union(HELD_BACK_KINDS)
         return kinds.union(self.autoscalers.live)
 
     def build_report(self, inquiry: Inquiry) -> Explanation | Explanations | PendingPods:

@@ -28,9 +28,9 @@ from kschedctl.cli.progress import show_progress
 from kschedctl.cli.references import are_all_pods
 from kschedctl.cli.run_options import choose_exit_code
 from kschedctl.cli.source import (
+    AUTOSCALED_KINDS,
     CREATION_FAILURE_KINDS,
     HELD_BACK_KINDS,
-    NOTHING_MORE,
     LiveKinds,
     get_cluster_time,
     with_context_namespace,
@@ -206,7 +206,7 @@ def _read_inquiry(source: Source, scope: Scope, pod_arguments: tuple[str, ...], 
     """
     pods_alone = are_all_pods(pod_arguments)  # also true without arguments
     names_only_pods = bool(pod_arguments) and pods_alone
-    live_kinds = NOTHING_MORE if names_only_pods else CREATION_FAILURE_KINDS.union(HELD_BACK_KINDS)
+    live_kinds = AUTOSCALED_KINDS if names_only_pods else CREATION_FAILURE_KINDS.union(HELD_BACK_KINDS)
     live_kinds = live_kinds.union(autoscaler_kinds)
     inquiry = read_inquiry(source, scope.namespace, pods_alone=pods_alone, live=live_kinds)
     now = "" if names_only_pods else get_cluster_time(inquiry.cluster, source)

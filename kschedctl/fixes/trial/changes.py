@@ -119,6 +119,8 @@ class Fix:
     """What becomes of the claims of the replicas that the fix removes."""
     deletes_data_of: tuple[str, ...] = ()
     """The pods that scaling down removes and whose emptyDir volumes are deleted (`namespace/name`)."""
+    scaling_up_again: str = ""
+    """A clause on the HorizontalPodAutoscaler that may undo the scale-down; empty if there is none."""
     check_first: str = ""
     """A clause about what to find out before running the commands; empty if there is nothing."""
     needs_values: tuple[str, ...] = ()

@@ -10,9 +10,10 @@ import numpy as np
 from msgspec.structs import replace
 
 from kschedctl.api.arrays import Amounts, Bools, Position, Row, find_positions
-from kschedctl.api.objects import Pod
+from kschedctl.api.objects import Pod, StoredAutoscaler
 from kschedctl.api.ownership import Owner, find_owner
 from kschedctl.api.times import format_age_of_seconds
+from kschedctl.api.workloads import scales_workload
 from kschedctl.cluster import Cluster
 from kschedctl.fixes.trial.changes import By, ClaimFate, Fix, ObjectEdit
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
@@ -349,13 +350,19 @@ def _find_node_for_moved_pod(trial_node: TrialNode, position: Position, pod: Pod
 def iter_scale_down_fixes(trial_node: TrialNode, position: Position) -> Iterator[Fix]:
     """Yield the fix that removes the pod by scaling its workload down, if the controller would choose this pod.
 
-    There is no fix for pods of the target pod's own workload, whose controller would remove the target pod instead.
+    There is no fix for pods of the target pod's own workload, whose controller would remove the target pod instead, or
+    if a HorizontalPodAutoscaler would add the replica again because of its minReplicas.
     """
     pod = trial_node.cycle.view.pods.objects[position]
     owner = find_owner(pod)
     remaining_count = _count_replicas_after_removal(trial_node, pod, owner)
     if remaining_count is None or owner == find_owner(trial_node.trial.pod):
         return
+    cluster = trial_node.cycle.view.cluster
+    autoscaler = _find_autoscaler(cluster, owner)
+    if autoscaler is not None and 0 < remaining_count < _get_min_replicas(autoscaler):
+        return
+    scaling_up_again = _describe_scaling_up_again(cluster, autoscaler)
     claim_fate = _find_fate_of_claims(trial_node, owner)
     lost_replica = "one replica" if remaining_count else "its last replica"
     pods_with_data = (pod.key,) if _has_scratch_data(pod) else ()
@@ -371,6 +378,7 @@ def iter_scale_down_fixes(trial_node: TrialNode, position: Position) -> Iterator
         weakens=(
             f"{owner} loses {lost_replica}{_describe_claim_loss(claim_fate, 'that replica')}"
             f"{_describe_scratch_data_loss(pods_with_data)}"
+            f"{scaling_up_again if remaining_count else ''}"
         ),
         price=price,
         commands=kubectl.render_scale_down(pod, owner, remaining_count),
@@ -380,7 +388,35 @@ def iter_scale_down_fixes(trial_node: TrialNode, position: Position) -> Iterator
         remaining_replicas=remaining_count,
         claim_fate=claim_fate,
         deletes_data_of=pods_with_data,
+        scaling_up_again=scaling_up_again,
     )
+
+
+def _find_autoscaler(cluster: Cluster, owner: Owner) -> StoredAutoscaler | None:
+    """Return the HorizontalPodAutoscaler that scales the workload, or None if there is none or none was read."""
+    autoscalers: Sequence[StoredAutoscaler] = cluster.list_in_namespace("horizontal_pod_autoscalers", owner.namespace)
+    return next((autoscaler for autoscaler in autoscalers if scales_workload(autoscaler, owner)), None)
+
+
+def _get_min_replicas(autoscaler: StoredAutoscaler) -> int:
+    """Return the number of replicas below which the autoscaler scales the workload up, unless it has no replica.
+
+    Upstream: pkg/controller/podautoscaler/horizontal.go, reconcileAutoscaler.
+    """
+    min_replicas = autoscaler.spec.min_replicas
+    return 1 if min_replicas is None else min_replicas
+
+
+def _describe_scaling_up_again(cluster: Cluster, autoscaler: StoredAutoscaler | None) -> str:
+    """Return a clause on the autoscaler that may undo a scale-down, or "" if the workload has none.
+
+    If HorizontalPodAutoscalers were not read, the clause says that there may be one.
+    """
+    if autoscaler is not None:
+        return f"; HorizontalPodAutoscaler {autoscaler.metadata.name} may scale it up again"
+    if cluster.find_gap("HorizontalPodAutoscaler") is not None:
+        return "; a HorizontalPodAutoscaler, if it has one, may scale it up again"
+    return ""
 
 
 def choose_maker(trial_node: TrialNode, namespace: str) -> By:
@@ -459,7 +495,10 @@ def _merge_scale_downs_of_workload(fixes: Sequence[Fix]) -> Fix:
         first,
         text=f"scale {first.variant_of} down to {remaining}, which removes {join_words(names)}",
         edits=tuple(edit for fix in fixes for edit in fix.edits),
-        weakens=f"{first.variant_of} loses {lost}{claims}{_describe_scratch_data_loss(pods_with_data)}",
+        weakens=(
+            f"{first.variant_of} loses {lost}{claims}{_describe_scratch_data_loss(pods_with_data)}"
+            f"{first.scaling_up_again if remaining else ''}"
+        ),
         price=max(fix.effective_price for fix in fixes),
         commands=(*deletion_cost_commands, scale_command),
         remaining_replicas=remaining,

@@ -19,7 +19,7 @@ from kschedctl.admission.request import AdmissionRequest, Writable
 from kschedctl.api.json_values import Json, JsonObject, object_at
 from kschedctl.api.objects import ResourceQuota, ResourceQuotaStatus, Struct
 from kschedctl.api.ownership import Owner, find_controller
-from kschedctl.api.workloads import POD_TEMPLATE_PATHS, SCALED_KINDS, USUAL_TEMPLATE_PATH, StatefulSet
+from kschedctl.api.workloads import POD_TEMPLATE_PATHS, SCALED_KINDS, USUAL_TEMPLATE_PATH, StatefulSet, scales_workload
 from kschedctl.cluster import FIELDS, Cluster, convert_document
 from kschedctl.replay import kubectl
 from kschedctl.replay.controllers.creation import create_workload_objects
@@ -224,11 +224,8 @@ class MissingPods:
     def _is_autoscaled(self) -> bool:
         """True if a HorizontalPodAutoscaler sets the workload's replicas."""
         owner = self._editable_owner
-        targets = (
-            autoscaler.spec.scale_target_ref
-            for autoscaler in self.cluster.list_in_namespace("horizontal_pod_autoscalers", owner.namespace)
-        )
-        return any((target.kind, target.name) == (owner.kind, owner.name) for target in targets)
+        autoscalers = self.cluster.list_in_namespace("horizontal_pod_autoscalers", owner.namespace)
+        return any(scales_workload(autoscaler, owner) for autoscaler in autoscalers)
 
     def _find_state_with_smaller_requests(
         self, state: FixState, stored: AdmissionRequest, replay: CreationReplay

@@ -14,7 +14,7 @@ from kschedctl.api.events import JOB_ENDED
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Pod, StoredJob, StoredWorkload, Struct
 from kschedctl.api.ownership import Owner
-from kschedctl.api.workloads import create_pods, get_identity
+from kschedctl.api.workloads import create_pods, get_identity, scales_workload
 from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.replay.controllers.admissions import Admissions
 from kschedctl.replay.controllers.creation_fix_steps import (
@@ -57,9 +57,9 @@ def _explain_autoscaling_limits(workload: Any, cluster: Cluster, owner: Owner) -
     if replicas == 0:
         return
     for autoscaler in cluster.list_in_namespace("horizontal_pod_autoscalers", owner.namespace):
-        spec = autoscaler.spec
-        if (spec.scale_target_ref.kind, spec.scale_target_ref.name) != (owner.kind, owner.name):
+        if not scales_workload(autoscaler, owner):
             continue
+        spec = autoscaler.spec
         name = f"HorizontalPodAutoscaler {autoscaler.metadata.name}"
         conditions = {condition.type: condition for condition in autoscaler.status.conditions if condition.status}
         active = conditions.get("ScalingActive")
