@@ -16,7 +16,13 @@ import numpy.typing as npt
 from kschedctl.api.arrays import Bools, Ints, Row
 from kschedctl.fixes import ways
 from kschedctl.fixes.trial.changes import Fix
-from kschedctl.fixes.trial.trial_node import NO_REMEDIES, NodeRejection, PluginRemedies, TrialNode, collect_label_keys
+from kschedctl.fixes.trial.trial_node import (
+    NO_REMEDIES,
+    NodeRejection,
+    PluginRemedies,
+    TrialNode,
+    collect_scheduling_label_keys,
+)
 from kschedctl.fixes.trial.trials import RemedyTrial
 from kschedctl.fixes.ways import new_nodes, scheduling
 from kschedctl.scheduler.engine.cycle import Cycle
@@ -170,7 +176,7 @@ def _iter_constraint_label_codes(cycle: Cycle) -> Iterator[Ints]:
 
     Labels with more than MOST_LABEL_VALUES values are skipped.
     """
-    for key in sorted(collect_label_keys(cycle)):
+    for key in sorted(collect_scheduling_label_keys(cycle)):
         column = cycle.view.nodes.label(key)
         if len(column.values) <= MOST_LABEL_VALUES:
             yield column.codes

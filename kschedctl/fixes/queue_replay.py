@@ -615,7 +615,7 @@ class RoomOnNodes:
     def may_fit(self, framework: FrameworkLike | None, info: PodInfo) -> bool:
         """Return whether one of the nodes might accept the pod once all pods that it may preempt are gone.
 
-        The rules of `_may_any_node_accept` are checked first. The profile's filters are then run, if all of them are
+        The rules of `_may_fit_on_any_row` are checked first. The profile's filters are then run, if all of them are
         in-tree plugins and pods are preempted only by priority. The result is True if no profile serves the pod.
         """
         if framework is None:
@@ -624,9 +624,9 @@ class RoomOnNodes:
             return False
         if not preempts_only_lower_priority(framework):
             # Pods of any priority may be preempted, so assume that the nodes are empty.
-            return _may_any_node_accept(framework, info, self._view, self._rows, self._view.allocatable[self._rows])
+            return _may_fit_on_any_row(framework, info, self._view, self._rows, self._view.allocatable[self._rows])
         free = self._compute_free_amounts(info.priority)
-        if not _may_any_node_accept(framework, info, self._view, self._rows, free):
+        if not _may_fit_on_any_row(framework, info, self._view, self._rows, free):
             return False
         has_other_filters = any(plugin.name not in IN_TREE for plugin in framework.plugins_at("filter"))
         return has_other_filters or self._does_any_node_pass_filters(framework, info)
@@ -694,7 +694,7 @@ def estimate_nodes_needed(trial: RemedyTrial) -> int:
         number = int(view.pods.info[position])
         info = view.pods.infos[number]
         framework = simulation.find_framework(position)
-        if not _may_any_node_accept(framework, info, view, added_rows, view.allocatable[added_rows]):
+        if not _may_fit_on_any_row(framework, info, view, added_rows, view.allocatable[added_rows]):
             continue
         if not _reserve_on_first_fit(free_on_copies, view.requests[number]):
             free_on_copies.append(free_on_new_node - view.requests[number])
@@ -760,8 +760,8 @@ def _iter_shared_claims(pod: Pod) -> Iterator[tuple[str, str, str]]:
             yield "ResourceClaim", namespace, claim.resource_claim_name
 
 
-def _may_any_node_accept(framework: FrameworkLike | None, info: PodInfo, view: Fork, rows: Ints, free: Amounts) -> bool:
-    """Return whether one of the nodes in these rows (K,) might accept the pod if it had these amounts (K, R) free.
+def _may_fit_on_any_row(framework: FrameworkLike | None, info: PodInfo, view: Fork, rows: Ints, free: Amounts) -> bool:
+    """Return whether the pod might fit on one of the nodes in these rows (K,) if the nodes had `free` (K, R) free.
 
     Only pod affinity, node affinity, taints and requests are checked, each only if the pod's profile has the filter for
     it. The result is True if no profile serves the pod.

@@ -112,7 +112,7 @@ def _plan_rollout(
     assert isinstance(before, Pod)
     siblings = [pod for pod in old_pods if pod.key != target_pod.key]
     change = WorkloadChange(str(owner))
-    workload = _find_workload_with_strategy(owner, cluster, manifest)
+    workload = _find_rollout_workload(owner, cluster, manifest)
 
     # Decide which old pods stay or are removed, and create the new ones.
     does_any_pod_exist = not all(map(is_made_up, old_pods))
@@ -137,10 +137,10 @@ def _plan_rollout(
     return change, add_or_replace_pods(cluster, (*rename_replaced_pods(change), *change.new))
 
 
-def _find_workload_with_strategy(owner: Owner, cluster: Cluster, manifest: Struct | None) -> Struct | None:
-    """Return the workload that determines the rollout strategy and replicas: the manifest if there is one.
+def _find_rollout_workload(owner: Owner, cluster: Cluster, manifest: Struct | None) -> Struct | None:
+    """Return the workload that determines the rollout's strategy and replicas, which is the manifest if it has these.
 
-    Without a manifest, a Deployment is reconstructed from the annotations of its ReplicaSets, and a StatefulSet or
+    Without such a manifest, a Deployment is reconstructed from the annotations of its ReplicaSets, and a StatefulSet or
     DaemonSet has default values. Return None for kinds whose controllers do not roll out changes.
     """
     if isinstance(manifest, Deployment | StatefulSet | DaemonSet):

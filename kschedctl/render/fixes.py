@@ -53,7 +53,7 @@ def build_best_fix(remedies: Sequence[Remedy], style: Style) -> Page:
         return ()
     best = sort_verified_fixes_first(remedies)[0]
     parts: list[Cell] = [Marked(f"{LABEL_BY_STANDING[best.standing]}:", Tone.STRONG)]
-    if drawbacks := _list_drawbacks_beyond_label(best):
+    if drawbacks := _list_drawbacks_not_in_label(best):
         parts += [f"{best.summary},", Marked(f"but {join_clauses(drawbacks)}", Tone.WARNING)]
     else:
         parts.append(best.summary)
@@ -63,11 +63,10 @@ def build_best_fix(remedies: Sequence[Remedy], style: Style) -> Page:
     return (paragraph(*parts), *edit_line, *map(Command, chain_commands(best.commands) if commands_fit else ()))
 
 
-def _list_drawbacks_beyond_label(remedy: Remedy) -> tuple[str, ...]:
-    """Return the drawbacks of a fix as clauses that follow its label.
+def _list_drawbacks_not_in_label(remedy: Remedy) -> tuple[str, ...]:
+    """Return the drawbacks of a fix that its label does not say, as clauses.
 
-    If the fix needs values from the user, its label says "Not verified:", so the clauses do not repeat this. The first
-    clause then names the values.
+    If the fix needs values from the user, its label is "Not verified:", and the first clause names the values.
     """
     if not remedy.needs_values:
         return remedy.drawbacks

@@ -217,9 +217,10 @@ def build_unplaced_section(groups: Sequence[UnplacedPods], style: Style, title: 
 
 
 def _merge_workloads_by_reason(groups: Sequence[UnplacedPods]) -> list[UnplacedPods]:
-    """Merge the pods of more than WORKLOADS_PER_REASON workloads that stay without a node for the same reason.
+    """Merge groups of pods with the same reason if these are more than WORKLOADS_PER_REASON workloads.
 
-    Merged groups take the place of their first group, and name their first workloads.
+    All groups with the same reason are moved to the place of the first of them. A merged group names its first
+    workloads. Groups are not merged if a workload is unknown.
     """
     groups_by_reason: dict[tuple[str, str, str], list[UnplacedPods]] = {}
     for group in groups:

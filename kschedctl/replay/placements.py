@@ -170,7 +170,7 @@ def group_unplaced_pods(
     return tuple(unplaced)
 
 
-def list_evicted_elsewhere(simulation: Simulation, displaced_from: Container[str]) -> tuple[str, ...]:
+def list_pods_evicted_elsewhere(simulation: Simulation, displaced_from: Container[str]) -> tuple[str, ...]:
     """Return the keys of the pods that preemption evicted from nodes not in ``displaced_from``, each key once.
 
     Pods that were being deleted anyway are left out.

@@ -50,8 +50,8 @@ from kschedctl.replay.placements import (
     compute_headroom,
     find_violated_budgets,
     group_unplaced_pods,
-    list_evicted_elsewhere,
     list_lost_victims,
+    list_pods_evicted_elsewhere,
     report_evictions,
     summarize_evictions,
 )
@@ -321,7 +321,7 @@ def _drain_once(shared: _CordonedNodes, seed: int, progress: Progress = NO_PROGR
         not_created=not_created,
         displaced_workloads=displaced_workloads,
         chain=summarize_evictions(simulation, evicted),
-        evicted_elsewhere=list_evicted_elsewhere(simulation, frozenset(shared.nodes)),
+        evicted_elsewhere=list_pods_evicted_elsewhere(simulation, frozenset(shared.nodes)),
         lost_victims=lost_victims,
         pinned_volumes=pinned,
         waiting_in_budgets=find_pods_without_node(

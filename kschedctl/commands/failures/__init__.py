@@ -57,8 +57,8 @@ from kschedctl.replay.placements import (
     PodCountFields,
     build_pod_count_fields,
     group_unplaced_pods,
-    list_evicted_elsewhere,
     list_lost_victims,
+    list_pods_evicted_elsewhere,
     report_evictions,
 )
 from kschedctl.replay.pools import find_unready_nodes
@@ -403,7 +403,7 @@ def _replay_loss(shared: SharedCluster, loss: Loss) -> Failure:
         displaced=len(displaced),
         unplaced=len(unplaced),
         unplaced_evicted=len(list_unplaced_evicted_pods(reasons)),
-        evicted=len(list_evicted_elsewhere(simulation, frozenset(loss.nodes))),
+        evicted=len(list_pods_evicted_elsewhere(simulation, frozenset(loss.nodes))),
         lost=len(lost) + len(lost_victims),
         lost_victims=len(lost_victims),
         ending=sum(find_owner(view.pods.objects[position]).kind in ("DaemonSet", "Node") for position in ending),

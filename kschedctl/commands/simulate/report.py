@@ -354,11 +354,11 @@ class SimulationReport(Report, frozen=True):
         if not self.left_out:
             return sentence
         pods_were = counted(self.left_out, "pending pod was", "pending pods were")
-        return f"{sentence}. {pods_were} left out of the simulation{self._left_out_clause}"
+        return f"{sentence}. {pods_were} left out of the simulation{self._prospects_of_left_out_pods}"
 
     @property
-    def _left_out_clause(self) -> str:
-        """A clause on how many left-out pods fit or preempt, or "" if no pod was placed."""
+    def _prospects_of_left_out_pods(self) -> str:
+        """A clause on how many left-out pods may take the room first or preempt, or "" if no pod was placed."""
         if not self.placed:
             return ""
         fitting, preempting = self.left_out_fitting, self.left_out_preempting

@@ -96,7 +96,7 @@ class NodeSets:
         frozen_counts = freeze_counts(counts)
         if frozen_counts not in self._counted:
             self._counted.add(frozen_counts)
-            self.replay_count += len(self._list_zone_losses(counts))
+            self.replay_count += len(self._list_zone_loss_scenarios(counts))
 
     def find_pods_without_node(self, counts: Counts) -> WaitingPods:
         """Return the pods that get no node in this set, or would get none after the loss of one zone.
@@ -109,7 +109,7 @@ class NodeSets:
         frozen_counts = freeze_counts(counts)
         if frozen_counts not in self._replayed:
             waiting: WaitingPods = {}
-            for zone in self._list_zone_losses(counts):
+            for zone in self._list_zone_loss_scenarios(counts):
                 simulation, positions = self._replay_and_record(counts, zone)
                 for pod_key, takers in self._iter_takers(simulation, positions, counts, zone):
                     takers_after_other_losses = waiting.get(pod_key, ())
@@ -142,7 +142,7 @@ class NodeSets:
         waiting = self._replayed.get(freeze_counts(counts))
         if waiting is not None:
             return waiting.keys() <= homeless
-        for zone in self._list_zone_losses(counts):
+        for zone in self._list_zone_loss_scenarios(counts):
             simulation, positions = self._replay_and_record(counts, zone)
             if any(simulation.view.pods.objects[position].key not in homeless for position in positions):
                 return False
@@ -205,7 +205,7 @@ class NodeSets:
         if not waiting:
             return
         view = simulation.view
-        next_nodes = list(self._iter_next_nodes(counts, lost_zone))
+        next_nodes = list(self._iter_candidate_nodes(counts, lost_zone))
         shape_names = [name for name, _ in next_nodes]
         if not len(view.nodes):
             all_shapes = tuple(dict.fromkeys(shape_names))
@@ -226,7 +226,7 @@ class NodeSets:
                 takers_by_info[number] = tuple(dict.fromkeys(takers))
             yield view.pods.objects[position].key, takers_by_info[number]
 
-    def _iter_next_nodes(self, counts: Counts, lost_zone: str) -> Iterator[tuple[str, Node]]:
+    def _iter_candidate_nodes(self, counts: Counts, lost_zone: str) -> Iterator[tuple[str, Node]]:
         """Yield the next node of each shape after the nodes of the set, once for each of the shape's zones.
 
         Each node comes with the name of its shape, and the lost zone is left out. A shape may be split into parts that
@@ -250,13 +250,13 @@ class NodeSets:
         If a pod only waits after the loss of a zone, its message names the first such zone.
         """
         messages: dict[str, str] = {}
-        for zone in self._list_zone_losses(counts):
+        for zone in self._list_zone_loss_scenarios(counts):
             prefix = f"after the loss of zone {zone}: " if zone else ""
             for key, message in _collect_messages(*self._schedule_on_nodes(counts, zone)).items():
                 messages.setdefault(key, f"{prefix}{message}")
         return {key: messages[key] for key in keys if key in messages}
 
-    def _list_zone_losses(self, counts: Counts) -> list[str]:
+    def _list_zone_loss_scenarios(self, counts: Counts) -> list[str]:
         """Return the zones whose loss is replayed, starting with "" for no loss.
 
         Without the requirement to survive zone losses, only "" is returned.

@@ -110,15 +110,18 @@ def compare_versions(first: str, second: str) -> VersionChanges:
         if before is not None and after is not None and before != after:
             since, _ = aspect.values.find_step(max(first_version, second_version))
             change = _build_version_change(aspect, since, before, after)
-            change = replace(change, between=_list_states_between(aspect.values, first_version, second_version))
+            change = replace(change, between=_describe_values_between(aspect.values, first_version, second_version))
             changes.append(_add_release_switching_default(change, aspect, first_version, second_version))
     return VersionChanges((str(first_version), str(second_version)), compared=True, changes=_sort_newest_first(changes))
 
 
-def _list_states_between(
+def _describe_values_between(
     values: ByVersion[object], first_version: KubeVersion, second_version: KubeVersion
 ) -> tuple[str, ...]:
-    """List the values that an aspect had only between two versions, in their direction, each with its first release."""
+    """Describe the values that an aspect had after the older version and before the newer one, but in neither of them.
+
+    Each text names the value's first release. The texts go from the first version to the second.
+    """
     oldest, newest = sorted((first_version, second_version))
     values_at_ends = (values.at(oldest), values.at(newest))
     states = []
@@ -126,7 +129,7 @@ def _list_states_between(
         is_first_step = not since  # it has no release
         if is_first_step or value is None or value in values_at_ends:
             continue
-        *_, first_release = since.split()  # after its backports
+        *_, first_release = since.split()  # the releases with a backport come first
         if oldest < KubeVersion.parse(first_release) < newest:
             states.append(f"from {first_release}: {describe_rule_value(value)}")
     return tuple(states if first_version < second_version else reversed(states))

@@ -92,7 +92,7 @@ def _build_fact(rejection: Rejection, row: Row) -> AnyFact | None:
     return to_fact(rejection.fact(row)) if rejection.fact else None
 
 
-def collect_label_keys(cycle: Cycle) -> set[str]:
+def collect_scheduling_label_keys(cycle: Cycle) -> set[str]:
     """Collect the node label keys in the pod's node selection, spread constraints and required pod (anti-)affinity."""
     spec = cycle.info.spec
     keys = collect_node_selection_keys(spec)

@@ -19,7 +19,7 @@ from kschedctl.api.tolerations import HARD_EFFECTS, UNSCHEDULABLE_TAINT, find_un
 from kschedctl.fixes.trial.changes import Fix, ObjectEdit
 from kschedctl.fixes.trial.fix_kinds import FixKind
 from kschedctl.fixes.trial.guesses import is_plausible_machine_size
-from kschedctl.fixes.trial.trial_node import TrialNode, collect_label_keys
+from kschedctl.fixes.trial.trial_node import TrialNode, collect_scheduling_label_keys
 from kschedctl.fixes.ways.taints import is_no_node_initialized, remove_condition_taints, reports_fault
 from kschedctl.replay.edits import copy_resource_slice
 from kschedctl.scheduler.framework import Rejection
@@ -218,7 +218,7 @@ def _group_nodes_by_pool(nodes: Sequence[Node]) -> dict[str, list[Node]]:
 
 def _find_model_nodes(trial_node: TrialNode) -> list[Node]:
     """Return one node of each shape, to model new nodes on. Nodes of one shape are alike for the pod."""
-    keys = tuple(sorted(collect_label_keys(trial_node.cycle) - {HOSTNAME}))
+    keys = tuple(sorted(collect_scheduling_label_keys(trial_node.cycle) - {HOSTNAME}))
     view = trial_node.cycle.view
     return view.memo(
         (_find_model_nodes, keys), lambda: list(_find_first_node_of_each_shape(view.nodes.objects, keys).values())

@@ -323,12 +323,12 @@ def build_storage_capacity_fix(trial_node: TrialNode, claim: PersistentVolumeCla
     return _build_storage_pool_enlargement_fix(name, largest, fact.size, driver=doubtful_driver)
 
 
-def iter_ignored_capacity_fixes(trial_node: TrialNode, fact: NotEnoughStorage) -> Iterator[Fix]:
-    """Yield the fix that stops kube-scheduler from checking a driver's capacity, if none or only 0 is published.
+def iter_fixes_ignoring_capacity(trial_node: TrialNode, fact: NotEnoughStorage) -> Iterator[Fix]:
+    """Yield the fix that stops kube-scheduler from checking a driver's capacity, if it publishes none or only 0.
 
     There is no fix if the driver publishes capacity only for other nodes, because it may not run on this node. A
-    capacity of 0 can also mean that the storage is used up. The fix therefore gives up a guarantee if the driver's
-    volumes are local: usable on the node but not on every node.
+    capacity of 0 can also mean that the storage is full, so the fix costs a guarantee if the driver's volumes are local
+    to some nodes.
     """
     publishes_only_elsewhere = fact.largest is None and bool(fact.pools)
     if fact.largest or not fact.driver or publishes_only_elsewhere:

@@ -431,7 +431,7 @@ def _iter_provisioning_fixes(
             if class_ is not None:
                 yield _build_allowed_topology_fix(trial_node, class_)
         case NotEnoughStorage() as fact:
-            yield from new_volumes.iter_ignored_capacity_fixes(trial_node, fact)
+            yield from new_volumes.iter_fixes_ignoring_capacity(trial_node, fact)
             yield new_volumes.build_storage_capacity_fix(trial_node, claim, fact)
             if fact.largest:
                 size = fact.largest_size

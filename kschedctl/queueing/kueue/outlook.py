@@ -248,7 +248,7 @@ class _StateHistory:
         for key, workload in self._replay.queues.store.workloads.items():
             if self._workloads.get(key) is not workload:
                 self._workloads[key] = workload
-                updated = hash((key, _build_workload_key(workload)))
+                updated = hash((key, _build_state_key(workload)))
                 # XOR takes the former hash out of the total and puts the new one in
                 self._total ^= self._hashes.get(key, 0) ^ updated
                 self._hashes[key] = updated
@@ -297,8 +297,8 @@ def _build_progress_key(progress: ScanProgress, generation: int) -> Hashable:
     return tried, generation > progress.generation
 
 
-def _build_workload_key(workload: WorkloadState) -> Hashable:
-    """Build a hashable key of the state of a Workload that affects later cycles.
+def _build_state_key(workload: WorkloadState) -> Hashable:
+    """Build a hashable key of those parts of a Workload's state that affect later cycles.
 
     The time of a condition is included only if it determines the Workload's place in its queue.
     """

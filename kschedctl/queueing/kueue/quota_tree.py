@@ -95,7 +95,7 @@ class QuotaNode:
         return max(0, subtract_amounts(self.compute_local_quota(key), self.get_usage(key)))
 
     def compute_available_quota(self, key: FlavorResource) -> int:
-        """Return how much more can be used, including borrowed quota. It is negative if too much is in use.
+        """Return how much more can be used, including quota that can be borrowed. It is negative if too much is in use.
 
         This is the free local quota plus the quota that is available from the parent. A borrowing limit caps the
         parent's part at the unused quota that this node lends to the parent, plus the limit. Upstream: available.

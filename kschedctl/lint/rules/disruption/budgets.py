@@ -49,7 +49,7 @@ PDB_ZERO_DISRUPTIONS = Rule(
 )
 
 
-def find_budgets_over_autoscaler_minimum(context: LintContext) -> Iterator[Problem]:
+def find_budgets_blocking_at_autoscaler_minimum(context: LintContext) -> Iterator[Problem]:
     """Find PodDisruptionBudgets that allow no eviction once the autoscaler has scaled down.
 
     Their minAvailable is at least the autoscaler's minimum number of replicas, but below the maximum.
@@ -72,7 +72,7 @@ def find_budgets_over_autoscaler_minimum(context: LintContext) -> Iterator[Probl
 PDB_OVER_HPA_MIN = Rule(
     "pdb-over-hpa-min",
     WARNING,
-    find_budgets_over_autoscaler_minimum,
+    find_budgets_blocking_at_autoscaler_minimum,
     summary="minAvailable is at least the minReplicas of the HorizontalPodAutoscaler",
     why="At minReplicas, no pod may be evicted, so drains hang when the load is low.",
     fix="Use maxUnavailable, or raise minReplicas above minAvailable",

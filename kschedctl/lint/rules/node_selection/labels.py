@@ -357,7 +357,7 @@ def find_os_mismatches(workload: Workload) -> Iterator[Problem]:
     Pods whose spec.os names Windows are also reported if nothing restricts the operating system of their nodes and no
     node is set. Pods that name no known operating system are left out.
     """
-    field, pod_os = _find_pod_os(workload)
+    field, pod_os = _find_field_implying_os(workload)
     if pod_os not in _OPERATING_SYSTEMS:
         return
     allowed_sets = []  # for each alternative that restricts the operating system
@@ -392,10 +392,10 @@ NA_OS_MISMATCH = Rule(
 _OS_NAME, _WINDOWS_OPTIONS = "spec.os", "securityContext.windowsOptions"
 
 
-def _find_pod_os(workload: Workload) -> tuple[str, str]:
-    """Return the name of the field that implies the pods' operating system, and the operating system.
+def _find_field_implying_os(workload: Workload) -> tuple[str, str]:
+    """Return the field that implies the pods' operating system, spec.os or windowsOptions, and the system's name.
 
-    Both are "" if no field implies it.
+    Both are "" if neither field is set.
     """
     spec = workload.written_spec
     name = field_at(spec, "os", "name")

@@ -48,7 +48,7 @@ def find_amounts_missing_for_quota(context: LintContext) -> Iterator[Problem]:
         for workload in _iter_namespace_workloads(context, subject):
             if _is_admitted_pod(workload):
                 continue
-            for path, usage in _iter_container_usage(context, workload):
+            for path, usage in _iter_container_quota_usage(context, workload):
                 missing_resources = [name for name in required_resources if name not in usage]
                 if missing_resources:
                     message = (
@@ -69,7 +69,7 @@ RQ_QUOTA = Rule(
 )
 
 
-def _iter_container_usage(context: LintContext, workload: Workload) -> Iterator[tuple[Path, Quantities]]:
+def _iter_container_quota_usage(context: LintContext, workload: Workload) -> Iterator[tuple[Path, Quantities]]:
     """Yield the path of each container with its requests and limits as quotas count them.
 
     Default amounts of LimitRanges are included. Yields nothing for pods with resources at pod level.

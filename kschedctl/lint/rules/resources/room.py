@@ -112,7 +112,10 @@ def _join_taints(taints: Sequence[Taint]) -> str:
 
 
 def _find_tainted_nodes(context: LintContext, workload: Workload, requests: Amounts) -> _TaintedNodes:
-    """Find the selected nodes that are large enough and that only untolerated taints keep from the workload."""
+    """Return the selected nodes that are large enough but have taints that the pods do not tolerate.
+
+    The nodes are grouped by these taints.
+    """
     facts, nodes = context.facts, context.facts.view.nodes
     is_large_enough = find_rows_with_room(facts.view.allocatable, requests)
     selected = facts.get_selected_nodes(workload) & ~nodes.unschedulable
@@ -382,7 +385,7 @@ def _iter_workloads_without_room(
         if not _can_count_running_pods(facts, workload):
             continue
         count = get_replicas(workload) - len(facts.list_node_rows_of_pods(workload))
-        if count > 0 and not _fits_without_replay(facts, workload, count):
+        if count > 0 and not _certainly_fits(facts, workload, count):
             additional_counts[workload] = count
     without_room = {
         workload: placed
@@ -434,7 +437,7 @@ def _can_count_running_pods(facts: ClusterFacts, workload: Workload) -> bool:
     return not any(owner.kind == workload.kind and owner.name == workload.subject.name for owner in facts.pods_by_owner)
 
 
-def _fits_without_replay(facts: ClusterFacts, workload: Workload, count: int) -> bool:
+def _certainly_fits(facts: ClusterFacts, workload: Workload, count: int) -> bool:
     """Return whether ``count`` more pods certainly fit, so that no replay is needed.
 
     The pods certainly fit if only their requests restrict them, enough is free on the eligible nodes, and no room is
