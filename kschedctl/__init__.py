@@ -85,7 +85,7 @@ if TYPE_CHECKING:
     from kschedctl.commands.wakes.event_replay import wakes as wakes
     from kschedctl.commands.watch import cluster_metrics as cluster_metrics
     from kschedctl.commands.whatif import whatif as whatif
-    from kschedctl.queueing.kueue.replay import kueue_admission as kueue_admission
+    from kschedctl.kueue.replay import kueue_admission as kueue_admission
     from kschedctl.replay.run_queue import run_queue as run_queue
     from kschedctl.sources.cluster import Cluster as Cluster
 
@@ -105,7 +105,7 @@ PUBLIC_NAMES = {
     "failures": "commands.failures",
     "follow": "commands.simulate.stepwise",
     "follow_rollout": "commands.simulate.stepwise",
-    "kueue_admission": "queueing.kueue.replay",
+    "kueue_admission": "kueue.replay",
     "latency": "commands.latency",
     "lint": "commands.lint",
     "make_room": "commands.make_room",

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-for folder in ("admission", "autoscaling", "descheduling", "queueing"):
+for folder in ("admission", "autoscaling", "descheduling", "kueue"):
     sys.path.append(str(Path(__file__).parent / folder))
 
 import test_descheduler_tables as descheduler

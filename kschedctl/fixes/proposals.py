@@ -27,8 +27,8 @@ from kschedctl.fixes.trial.trials import RemedyTrial
 from kschedctl.fixes.ways import new_nodes, scheduling
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.framework.declaration import PluginClass
+from kschedctl.scheduler.in_tree_plugins import IN_TREE
 from kschedctl.scheduler.plugins.node_resources.fit import Insufficient
-from kschedctl.scheduler.registry.in_tree import IN_TREE
 
 
 @cache
@@ -40,7 +40,7 @@ def get_plugin_remedies(plugin: str) -> PluginRemedies:
     """
     declaration = IN_TREE.get(plugin)
     if declaration is None:
-        from kschedctl.scheduler.registry.third_party import SCHEDULER_PLUGINS  # noqa: PLC0415 - few profiles use them
+        from kschedctl.scheduler.third_party_plugins import SCHEDULER_PLUGINS  # noqa: PLC0415 - few profiles use them
 
         declaration = SCHEDULER_PLUGINS.get(plugin)
     if declaration is None or declaration.plugin is None or not declaration.plugin.fixes:

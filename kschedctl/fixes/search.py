@@ -20,9 +20,9 @@ from kschedctl.fixes.trial.guesses import lacks_feasible_node_for_image
 from kschedctl.fixes.trial.trial_node import TrialNode
 from kschedctl.fixes.trial.trials import RemedyTrial, Trials
 from kschedctl.replay.edits import ObjectKey
-from kschedctl.scheduler.plugins.helper.volumes.listers import get_listers
+from kschedctl.scheduler.in_tree_plugins import AnyFact
+from kschedctl.scheduler.plugins.helper.volume_listers import get_listers
 from kschedctl.scheduler.plugins.node_resources.fit import Insufficient
-from kschedctl.scheduler.registry.in_tree import AnyFact
 
 FixProposer = Callable[[TrialNode], Iterable[Fix]]
 """Proposes the changes that might clear the first rejection of a tried node."""

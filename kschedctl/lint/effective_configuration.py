@@ -23,7 +23,7 @@ from kschedctl.scheduler.configuration.secrets import redact_secrets
 from kschedctl.scheduler.configuration.validation import VersionMismatch, validate_configuration
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.strict_decoding import GoDuration, split_path
-from kschedctl.scheduler.registry.third_party import find_registered_plugins
+from kschedctl.scheduler.third_party_plugins import find_registered_plugins
 from kschedctl.text.counts import counted
 from kschedctl.text.printable import strip_url
 

@@ -36,7 +36,7 @@ from kschedctl.scheduler.engine.preemption.budgets import get_budgets
 from kschedctl.scheduler.engine.preemption.evaluator import Preemption
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.plugins.dynamic_resources.plugin import DynamicResources
-from kschedctl.scheduler.plugins.helper.volumes.listers import READ_WRITE_ONCE_POD, get_listers, iter_claim_volumes
+from kschedctl.scheduler.plugins.helper.volume_listers import READ_WRITE_ONCE_POD, get_listers, iter_claim_volumes
 from kschedctl.scheduler.plugins.inter_pod_affinity.filtering import do_terms_select_pod
 from kschedctl.scheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity
 from kschedctl.scheduler.plugins.inter_pod_affinity.topology_counts import find_infos_matching_term

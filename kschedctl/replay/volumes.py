@@ -17,7 +17,7 @@ from kschedctl.api.arrays import Position, Rows
 from kschedctl.api.objects import CSIDriver, PersistentVolume, PersistentVolumeClaim, Pod, VolumeNodeAffinity
 from kschedctl.api.resource_names import EPHEMERAL_STORAGE, format_amount
 from kschedctl.reports.placements import PinnedVolume
-from kschedctl.scheduler.plugins.helper.volumes.listers import (
+from kschedctl.scheduler.plugins.helper.volume_listers import (
     SELECTED_NODE,
     WAIT_FOR_FIRST_CONSUMER,
     Listers,

@@ -43,8 +43,8 @@ from kschedctl.scheduler.framework.declaration import (
 from kschedctl.scheduler.framework.dependencies import DoubtfulPlugin, Unknown, find_plugins_to_skip, find_unknowns
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.version_changes import NotedChange, iter_release_note_unknowns
+from kschedctl.scheduler.in_tree_plugins import IN_TREE, get_in_tree_plugins_for_gates
 from kschedctl.scheduler.plugins.node_ports import SIDECAR_PORTS
-from kschedctl.scheduler.registry.in_tree import IN_TREE, get_in_tree_plugins_for_gates
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.snapshot.snapshot import Settings
@@ -324,7 +324,7 @@ def _is_ignorable(extender: JsonObject) -> bool:
 
 def _find_registered_plugins(cluster: Cluster) -> Mapping[str, Declaration]:
     """Return the plugins that are not in-tree but that a configuration may name."""
-    from kschedctl.scheduler.registry.third_party import find_registered_plugins  # noqa: PLC0415 - for few clusters
+    from kschedctl.scheduler.third_party_plugins import find_registered_plugins  # noqa: PLC0415 - for few clusters
 
     return find_registered_plugins(other_builds=cluster.other_builds)
 

@@ -19,8 +19,8 @@ from peak_memory import print_peak_memory
 from kschedctl.api.times import parse_microseconds
 from kschedctl.cluster import Cluster
 from kschedctl.commands.queues import queues
-from kschedctl.queueing.kueue.installation import KueueInstallation
-from kschedctl.queueing.kueue.outlook import start_replay
+from kschedctl.kueue.installation import KueueInstallation
+from kschedctl.kueue.outlook import start_replay
 
 Json = dict[str, Any]
 GPU = "nvidia.com/gpu"

@@ -26,9 +26,9 @@ from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.pending_page import build_pending_page
 from kschedctl.commands.explain.pending_report import PendingPods
 from kschedctl.fixes.kueue import search, trials
-from kschedctl.queueing.kueue.installation import KueueInstallation
-from kschedctl.queueing.kueue.outlook import Outlook, predict_outlook, start_replay
-from kschedctl.queueing.kueue.replay import KueueReplay
+from kschedctl.kueue.installation import KueueInstallation
+from kschedctl.kueue.outlook import Outlook, predict_outlook, start_replay
+from kschedctl.kueue.replay import KueueReplay
 from kschedctl.render.page import Style
 from kschedctl.render.terminal import render_text
 from kschedctl.replay.waiting_elsewhere import find_objects_waiting_elsewhere

@@ -6,8 +6,8 @@ from importlib import import_module
 from pkgutil import iter_modules
 
 from kschedctl.fixes import ways
-from kschedctl.scheduler.registry.in_tree import IN_TREE
-from kschedctl.scheduler.registry.third_party import SCHEDULER_PLUGINS
+from kschedctl.scheduler.in_tree_plugins import IN_TREE
+from kschedctl.scheduler.third_party_plugins import SCHEDULER_PLUGINS
 
 
 def test_every_plugin_with_remedies_names_their_module() -> None:

@@ -13,8 +13,8 @@ from kschedctl.scheduler.configuration.configuration import load_configuration
 from kschedctl.scheduler.framework.declaration import EXTENSION_POINTS, Declaration
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.strict_decoding import GoDuration
+from kschedctl.scheduler.in_tree_plugins import IN_TREE
 from kschedctl.scheduler.plugins.helper.resource_allocation import ResourceSpec, UtilizationShapePoint
-from kschedctl.scheduler.registry.in_tree import IN_TREE
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "configurations.jsonl.gz"
 META = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}

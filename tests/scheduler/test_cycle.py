@@ -17,7 +17,7 @@ from kschedctl.scheduler.engine.diagnosis import build_fit_error
 from kschedctl.scheduler.engine.scoring import ScoreOutcome
 from kschedctl.scheduler.framework import Code, Status
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.registry.in_tree import IN_TREE
+from kschedctl.scheduler.in_tree_plugins import IN_TREE
 
 ZERO_TIME = ["deleted PVC"]
 """A deletionTimestamp that is present but zero, which JSON cannot express."""

@@ -16,7 +16,7 @@ from kschedctl.api.arrays import Position
 from kschedctl.cluster import Cluster
 from kschedctl.errors import ConfigurationError
 from kschedctl.scheduler.framework.declaration import find_extension_points
-from kschedctl.scheduler.registry.in_tree import IN_TREE
+from kschedctl.scheduler.in_tree_plugins import IN_TREE
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.outcome import Outcome
 from kschedctl.scheduler.simulation.simulation import Simulation

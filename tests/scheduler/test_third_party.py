@@ -15,9 +15,9 @@ import kschedctl
 from kschedctl.cluster import Cluster, Gap
 from kschedctl.commands.explain.report import Explanation
 from kschedctl.errors import ConfigurationError, ThirdPartyError
-from kschedctl.scheduler.registry.third_party import ENTRY_POINTS, find_third_party_plugins
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
+from kschedctl.scheduler.third_party_plugins import ENTRY_POINTS, find_third_party_plugins
 
 MODULE = """
 import sys

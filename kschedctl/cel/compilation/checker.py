@@ -22,7 +22,7 @@ from kschedctl.cel.library import (
     times,
 )
 from kschedctl.cel.library.messages import MESSAGES, TYPES
-from kschedctl.cel.parsing.syntax import Call, Fold, Ident, ListOf, Literal, MapOf, Message, Select, SyntaxNode
+from kschedctl.cel.syntax import Call, Fold, Ident, ListOf, Literal, MapOf, Message, Select, SyntaxNode
 from kschedctl.cel.types import (
     BOOL,
     BYTES,

@@ -18,8 +18,8 @@ from kschedctl.cel.errors import AbortedError, CelError, CompileError, allow_dee
 from kschedctl.cel.library import regular_expressions, times
 from kschedctl.cel.library.conversions import to_timestamp
 from kschedctl.cel.library.texts import ACCEPTED_KINDS, Clause, describe_unfit_value, iter_clauses
-from kschedctl.cel.parsing.parser import parse_source
-from kschedctl.cel.parsing.syntax import Call, ListOf, Literal, MapOf, SyntaxNode, get_children
+from kschedctl.cel.parser import parse_source
+from kschedctl.cel.syntax import Call, ListOf, Literal, MapOf, SyntaxNode, get_children
 from kschedctl.cel.types import Type, unwrap_optional
 from kschedctl.cel.values import Value, get_work, reset_work
 

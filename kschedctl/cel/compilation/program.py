@@ -35,7 +35,7 @@ from kschedctl.cel.errors import NO_SUCH_OVERLOAD, CelError, CompileError
 from kschedctl.cel.library import regular_expressions
 from kschedctl.cel.library.conversions import CONVERSIONS
 from kschedctl.cel.library.messages import MESSAGES
-from kschedctl.cel.parsing.syntax import UNUSED, Call, Fold, Ident, ListOf, Literal, MapOf, Message, Select, SyntaxNode
+from kschedctl.cel.syntax import UNUSED, Call, Fold, Ident, ListOf, Literal, MapOf, Message, Select, SyntaxNode
 from kschedctl.cel.values import CHARACTERS_PER_UNIT, MISSING, Map, Value, are_equal, spend_work
 
 

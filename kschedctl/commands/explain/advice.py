@@ -18,6 +18,7 @@ from kschedctl.commands.explain.report import Advice, Cause, Explanation, Preemp
 from kschedctl.replay.volumes import find_confining_claim
 from kschedctl.scheduler.engine.extenders import NAME as EXTENDER
 from kschedctl.scheduler.framework.declaration import NextStep
+from kschedctl.scheduler.in_tree_plugins import IN_TREE
 from kschedctl.scheduler.plugins.dynamic_resources.facts import DevicesUnfit
 from kschedctl.scheduler.plugins.dynamic_resources.plugin import LOOK_AT_DEVICES, DynamicResources
 from kschedctl.scheduler.plugins.inter_pod_affinity.filtering import PodInTheWay
@@ -25,7 +26,6 @@ from kschedctl.scheduler.plugins.node_resources.fit import Insufficient
 from kschedctl.scheduler.plugins.node_unschedulable import Cordoned
 from kschedctl.scheduler.plugins.pod_topology_spread.filtering import TooSkewed
 from kschedctl.scheduler.plugins.taint_toleration import UntoleratedTaint
-from kschedctl.scheduler.registry.in_tree import IN_TREE
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.nodes import HOSTNAME, REGION, ZONE
 from kschedctl.text.counts import counted, first_few, join_words

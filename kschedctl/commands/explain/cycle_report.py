@@ -69,7 +69,7 @@ from kschedctl.scheduler.framework import (
     offers,
 )
 from kschedctl.scheduler.framework.dependencies import Unknown
-from kschedctl.scheduler.plugins.helper.volumes.listers import (
+from kschedctl.scheduler.plugins.helper.volume_listers import (
     SELECTED_NODE,
     WAIT_FOR_FIRST_CONSUMER,
     format_claim_key,

@@ -22,11 +22,11 @@ from kschedctl.commands.explain.reach import (
 from kschedctl.commands.explain.report import Cause, Elimination, NearestMiss, NodeGroup, NodeReport, Refusal
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.framework.facts import LabelDemand, TopologyLabelMissing, Wanted, describe_fact
+from kschedctl.scheduler.in_tree_plugins import AnyFact
 from kschedctl.scheduler.plugins.node_affinity import NodeAffinityUnmet
 from kschedctl.scheduler.plugins.node_resources.fit import TOO_MANY_PODS, Insufficient, NodeResourcesFit
 from kschedctl.scheduler.plugins.node_unschedulable import NodeUnschedulable
 from kschedctl.scheduler.plugins.taint_toleration import TaintToleration
-from kschedctl.scheduler.registry.in_tree import AnyFact
 from kschedctl.snapshot.nodes import get_region_and_zone
 
 NODES_NAMED = 2

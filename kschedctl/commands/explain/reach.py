@@ -16,14 +16,14 @@ from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.engine.extenders import NAME as EXTENDERS
 from kschedctl.scheduler.framework import Code, Rejection
 from kschedctl.scheduler.framework.facts import Fact, Said
+from kschedctl.scheduler.in_tree_plugins import AnyFact, to_fact
 from kschedctl.scheduler.plugins.dynamic_resources.claims import CANNOT_ALLOCATE
 from kschedctl.scheduler.plugins.dynamic_resources.plugin import DynamicResources
-from kschedctl.scheduler.plugins.helper.volumes.listers import get_listers
+from kschedctl.scheduler.plugins.helper.volume_listers import get_listers
 from kschedctl.scheduler.plugins.node_resources.fit import Insufficient
 from kschedctl.scheduler.plugins.node_unschedulable import Cordoned
 from kschedctl.scheduler.plugins.taint_toleration import UntoleratedTaint
 from kschedctl.scheduler.plugins.volume_binding.facts import NotEnoughStorage
-from kschedctl.scheduler.registry.in_tree import AnyFact, to_fact
 
 NEAR, KEPT_AWAY, OUT_OF_REACH = 0, 1, 2
 """The levels at which a node that rejects the pod is out of reach.

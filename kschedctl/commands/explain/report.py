@@ -33,7 +33,7 @@ from kschedctl.reports.unknown import (
 )
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, describe_state_counts, has_unadmitted, list_fixes
 from kschedctl.scheduler.framework.facts import CauseScope
-from kschedctl.scheduler.registry.in_tree import AnyFact
+from kschedctl.scheduler.in_tree_plugins import AnyFact
 from kschedctl.text.counts import agreeing, counted, first_few, join_first_few
 
 

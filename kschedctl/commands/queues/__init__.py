@@ -14,7 +14,7 @@ from kschedctl.commands.queues.report import (
     QuotaUsage,
 )
 from kschedctl.errors import InputError
-from kschedctl.queueing.kueue.amounts import (
+from kschedctl.kueue.amounts import (
     FlavorResource,
     Usage,
     add_amounts,
@@ -22,11 +22,11 @@ from kschedctl.queueing.kueue.amounts import (
     format_quota,
     subtract_amounts,
 )
-from kschedctl.queueing.kueue.cluster_queues import CachedQueue
-from kschedctl.queueing.kueue.installation import KueueInstallation, detect_installation, iter_unreplayed_features
-from kschedctl.queueing.kueue.outlook import NEEDED_KINDS, WorkloadOutlook, predict_outlook, start_replay
-from kschedctl.queueing.kueue.quota_tree import CohortNode, QuotaNode
-from kschedctl.queueing.kueue.replay import KueueReplay, render_share
+from kschedctl.kueue.cluster_queues import CachedQueue
+from kschedctl.kueue.installation import KueueInstallation, detect_installation, iter_unreplayed_features
+from kschedctl.kueue.outlook import NEEDED_KINDS, WorkloadOutlook, predict_outlook, start_replay
+from kschedctl.kueue.quota_tree import CohortNode, QuotaNode
+from kschedctl.kueue.replay import KueueReplay, render_share
 from kschedctl.replay.waiting_elsewhere.kueue import WaitingQueues, WaitReason, find_wait_reason, is_waiting, parse_time
 from kschedctl.reports.unknown import VERDICT, UnknownKind
 

@@ -62,7 +62,7 @@ from kschedctl.replay.unknown import merge_unknown_kinds
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.placements import PoolChange
 from kschedctl.reports.unknown import ClusterBasis, UnknownKind
-from kschedctl.scheduler.plugins.helper.volumes.listers import Listers, get_listers, iter_claim_volumes
+from kschedctl.scheduler.plugins.helper.volume_listers import Listers, get_listers, iter_claim_volumes
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.nodes import HOSTNAME, ZONE
 from kschedctl.text.counts import agreeing, counted, first_few

@@ -21,8 +21,8 @@ from kschedctl.scheduler.framework.declaration import EXTENSION_POINTS, Declarat
 from kschedctl.scheduler.framework.feature_gates import GATE_STAGES, MERGED_GATES, FeatureGates, get_stage
 from kschedctl.scheduler.framework.strict_decoding import list_fields
 from kschedctl.scheduler.framework.version_changes import find_version_changes
-from kschedctl.scheduler.registry.in_tree import IN_TREE
-from kschedctl.scheduler.registry.third_party import SCHEDULER_PLUGINS
+from kschedctl.scheduler.in_tree_plugins import IN_TREE
+from kschedctl.scheduler.third_party_plugins import SCHEDULER_PLUGINS
 
 WITHOUT_HINTS = ByVersion(
     "plugins without queueing hints",

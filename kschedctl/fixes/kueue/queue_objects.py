@@ -22,7 +22,7 @@ from kschedctl.fixes.kueue.changes import (
 )
 from kschedctl.fixes.kueue.trials import AdmissionTrial, AdmissionTrials
 from kschedctl.fixes.trial.fix_kinds import Price
-from kschedctl.queueing.kueue.queues import is_stopped
+from kschedctl.kueue.queues import is_stopped
 
 _STOP_POLICY = "/spec/stopPolicy"
 _NEARNESS = 0.75

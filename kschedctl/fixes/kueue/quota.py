@@ -10,9 +10,9 @@ from kschedctl.api.queueing import ClusterQueue
 from kschedctl.fixes.kueue.changes import AdmissionProposal, ObjectPatch, apply_operations, build_operation
 from kschedctl.fixes.kueue.trials import AdmissionTrial, AdmissionTrials
 from kschedctl.fixes.trial.fix_kinds import Price
-from kschedctl.queueing.kueue.amounts import UNLIMITED, FlavorResource, Usage, format_amount, subtract_amounts
-from kschedctl.queueing.kueue.cluster_queues import CachedQueue, ResourceGroup
-from kschedctl.queueing.kueue.workloads import WorkloadInfo
+from kschedctl.kueue.amounts import UNLIMITED, FlavorResource, Usage, format_amount, subtract_amounts
+from kschedctl.kueue.cluster_queues import CachedQueue, ResourceGroup
+from kschedctl.kueue.workloads import WorkloadInfo
 from kschedctl.replay.kubectl import Operation
 
 _MOST_FLAVORS, _MOST_RAISES = 3, 3

@@ -12,9 +12,9 @@ from kschedctl.api.ownership import Owner
 from kschedctl.api.queueing import KueueWorkload
 from kschedctl.cluster import Cluster
 from kschedctl.fixes.kueue.changes import AdmissionProposal, build_workload_target
-from kschedctl.queueing.kueue.installation import detect_installation
-from kschedctl.queueing.kueue.outlook import Outlook, WorkloadOutlook, predict_outlook, start_replay
-from kschedctl.queueing.kueue.replay import KueueReplay
+from kschedctl.kueue.installation import detect_installation
+from kschedctl.kueue.outlook import Outlook, WorkloadOutlook, predict_outlook, start_replay
+from kschedctl.kueue.replay import KueueReplay
 from kschedctl.replay.waiting_elsewhere.kueue import find_quota_owner
 from kschedctl.replay.waiting_elsewhere.kueue_placement import PodPlacement, place_admitted_pods
 

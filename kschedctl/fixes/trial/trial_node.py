@@ -12,7 +12,7 @@ from kschedctl.fixes.trial.changes import Fix
 from kschedctl.fixes.trial.trials import RemedyTrial
 from kschedctl.scheduler.engine.cycle import Cycle, Verdicts, mask_allowed_nodes
 from kschedctl.scheduler.framework import Rejection
-from kschedctl.scheduler.registry.in_tree import AnyFact, to_fact
+from kschedctl.scheduler.in_tree_plugins import AnyFact, to_fact
 from kschedctl.snapshot.nodes import HOSTNAME
 
 NODE_NAME_FIELD = "metadata.name"

@@ -18,7 +18,7 @@ from kschedctl.fixes.ways.waiting import build_deletion_edits, find_attached_vol
 from kschedctl.replay import kubectl
 from kschedctl.replay.edits import ObjectKey
 from kschedctl.scheduler.framework.declaration import PluginClass
-from kschedctl.scheduler.plugins.helper.volumes.listers import get_listers
+from kschedctl.scheduler.plugins.helper.volume_listers import get_listers
 from kschedctl.scheduler.plugins.node_volume_limits.attachments import DriverLimit, TooManyVolumes
 from kschedctl.scheduler.plugins.node_volume_limits.non_csi_limits import (
     AzureDiskLimits,

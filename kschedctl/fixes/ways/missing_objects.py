@@ -37,7 +37,7 @@ from kschedctl.fixes.ways.new_volumes import LOST, iter_volume_creation_fixes
 from kschedctl.replay import kubectl
 from kschedctl.replay.edits import ObjectKey
 from kschedctl.scheduler.framework import PluginError
-from kschedctl.scheduler.plugins.helper.volumes.listers import (
+from kschedctl.scheduler.plugins.helper.volume_listers import (
     NO_PROVISIONER,
     WAIT_FOR_FIRST_CONSUMER,
     format_claim_key,

@@ -26,6 +26,7 @@ from kschedctl.replay.edits import ObjectKey, is_made_up, is_recreated_elsewhere
 from kschedctl.replay.pending_pods import are_other_replicas_available
 from kschedctl.scheduler.engine.cycle import run_cycle
 from kschedctl.scheduler.engine.preemption.budgets import get_budgets
+from kschedctl.scheduler.in_tree_plugins import AnyFact
 from kschedctl.scheduler.plugins.inter_pod_affinity.filtering import PodInTheWay
 from kschedctl.scheduler.plugins.node_ports import HostPortHeld
 from kschedctl.scheduler.plugins.node_resources.fit import Insufficient, TooManyPods
@@ -33,7 +34,6 @@ from kschedctl.scheduler.plugins.node_volume_limits.attachments import TooManyVo
 from kschedctl.scheduler.plugins.pod_topology_spread.filtering import DomainCounts, TooSkewed
 from kschedctl.scheduler.plugins.pod_topology_spread.plugin import PodTopologySpread
 from kschedctl.scheduler.plugins.volume_restrictions import DiskMounted
-from kschedctl.scheduler.registry.in_tree import AnyFact
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.text.counts import first_few, join_words, spell_age
 

@@ -35,7 +35,7 @@ from kschedctl.fixes.ways.claims import (
 )
 from kschedctl.replay import kubectl
 from kschedctl.replay.edits import ObjectKey
-from kschedctl.scheduler.plugins.helper.volumes.listers import (
+from kschedctl.scheduler.plugins.helper.volume_listers import (
     BIND_COMPLETED,
     NO_PROVISIONER,
     ClassVolumes,

@@ -15,14 +15,14 @@ from kschedctl.replay import kubectl
 from kschedctl.replay.edits import ObjectKey
 from kschedctl.replay.pending_pods import describe_overdue_time
 from kschedctl.scheduler.framework import PluginError
+from kschedctl.scheduler.in_tree_plugins import AnyFact
 from kschedctl.scheduler.plugins.dynamic_resources.reservation import get_pod_user, release_claims
-from kschedctl.scheduler.plugins.helper.volumes.listers import get_listers
+from kschedctl.scheduler.plugins.helper.volume_listers import get_listers
 from kschedctl.scheduler.plugins.inter_pod_affinity.filtering import PodInTheWay
 from kschedctl.scheduler.plugins.node_ports import HostPortHeld
 from kschedctl.scheduler.plugins.node_volume_limits.attachments import AttachedVolume, find_csi_volumes
 from kschedctl.scheduler.plugins.node_volume_limits.non_csi_limits import find_disks_of_running_pod
 from kschedctl.scheduler.plugins.volume_restrictions import ClaimInUse, DiskMounted
-from kschedctl.scheduler.registry.in_tree import AnyFact
 from kschedctl.snapshot.fork import Fork
 from kschedctl.text.counts import first_few
 

@@ -38,7 +38,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
 from kschedctl.replay.controllers.pod_defaults import PodDefaults, WorkloadNote
 from kschedctl.replay.edits import build_made_up_uid
-from kschedctl.scheduler.plugins.helper.volumes.listers import (
+from kschedctl.scheduler.plugins.helper.volume_listers import (
     BIND_COMPLETED,
     NO_PROVISIONER,
     WAIT_FOR_FIRST_CONSUMER,

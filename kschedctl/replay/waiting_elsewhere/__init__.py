@@ -26,7 +26,7 @@ from kschedctl.replay.waiting_elsewhere.uncreated_pods import (
 from kschedctl.replay.waiting_elsewhere.volcano import iter_jobs_without_pod_group, iter_waiting_volcano_groups
 from kschedctl.reports.unknown import VERDICT, UnknownKind
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, WaitingState
-from kschedctl.scheduler.plugins.helper.volumes.listers import SELECTED_NODE, WAIT_FOR_FIRST_CONSUMER, get_claim_class
+from kschedctl.scheduler.plugins.helper.volume_listers import SELECTED_NODE, WAIT_FOR_FIRST_CONSUMER, get_claim_class
 
 _FINDERS: tuple[Callable[[Cluster, str], Iterator[WaitingElsewhere]], ...] = (
     iter_waiting_volcano_groups,

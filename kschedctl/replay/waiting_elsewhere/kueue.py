@@ -20,10 +20,10 @@ from kschedctl.api.queueing import ClusterQueue, KueueResourceGroup, KueueWorklo
 from kschedctl.api.times import parse_microseconds
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
-from kschedctl.queueing.kueue.amounts import format_amount
-from kschedctl.queueing.kueue.installation import detect_installation, iter_unreplayed_features
-from kschedctl.queueing.kueue.outlook import NEEDED_KINDS, Outlook, WorkloadOutlook, predict_outlook, start_replay
-from kschedctl.queueing.kueue.workloads import JOB_UID_LABEL, QuotaAdmission
+from kschedctl.kueue.amounts import format_amount
+from kschedctl.kueue.installation import detect_installation, iter_unreplayed_features
+from kschedctl.kueue.outlook import NEEDED_KINDS, Outlook, WorkloadOutlook, predict_outlook, start_replay
+from kschedctl.kueue.workloads import JOB_UID_LABEL, QuotaAdmission
 from kschedctl.replay.waiting_elsewhere.entries import (
     NOTHING,
     PODS,

@@ -22,12 +22,12 @@ from kschedctl.api.queueing import KueueWorkload
 from kschedctl.api.workloads import CronJob, Job, get_identity
 from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.errors import InputError
-from kschedctl.queueing.kueue.feature_gates import build_feature_gates
-from kschedctl.queueing.kueue.installation import detect_installation
-from kschedctl.queueing.kueue.integrations import NotIntegratedError, PriorityClasses, WorkloadBuilder
-from kschedctl.queueing.kueue.managed_jobs import ManagedJobs, find_queue_label
-from kschedctl.queueing.kueue.outlook import WorkloadOutlook
-from kschedctl.queueing.kueue.pod_groups import build_group_workload, compute_role_hash, get_group_name
+from kschedctl.kueue.feature_gates import build_feature_gates
+from kschedctl.kueue.installation import detect_installation
+from kschedctl.kueue.integrations import NotIntegratedError, PriorityClasses, WorkloadBuilder
+from kschedctl.kueue.managed_jobs import ManagedJobs, find_queue_label
+from kschedctl.kueue.outlook import WorkloadOutlook
+from kschedctl.kueue.pod_groups import build_group_workload, compute_role_hash, get_group_name
 from kschedctl.replay.controllers.workload_pods import find_pods_of_owner
 from kschedctl.replay.waiting_elsewhere.entries import build_waiting_entry
 from kschedctl.replay.waiting_elsewhere.kueue import (

@@ -15,10 +15,10 @@ from kschedctl.api.ownership import Owner
 from kschedctl.api.pod_table import PodTable
 from kschedctl.api.queueing import KueueWorkload, ResourceFlavor
 from kschedctl.cluster import Cluster
-from kschedctl.queueing.kueue.outlook import Outlook, WorkloadOutlook
-from kschedctl.queueing.kueue.pod_groups import compute_role_hash
-from kschedctl.queueing.kueue.topology.tree import HOSTNAME
-from kschedctl.queueing.kueue.workloads import PodSetAdmission
+from kschedctl.kueue.outlook import Outlook, WorkloadOutlook
+from kschedctl.kueue.pod_groups import compute_role_hash
+from kschedctl.kueue.topology.tree import HOSTNAME
+from kschedctl.kueue.workloads import PodSetAdmission
 from kschedctl.replay.controllers.workload_pods import find_pods_of_owner
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation

@@ -29,8 +29,8 @@ from kschedctl.scheduler.framework.arguments import PluginArgs
 from kschedctl.scheduler.framework.declaration import Declaration
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.strict_decoding import GoDuration
+from kschedctl.scheduler.in_tree_plugins import get_in_tree_plugins_for_gates
 from kschedctl.scheduler.plugins.node_resources.fit import NodeResourcesFit
-from kschedctl.scheduler.registry.in_tree import get_in_tree_plugins_for_gates
 
 DEFAULT_EXTENDER_TIMEOUT = GoDuration(5)
 NO_REGISTRATIONS: Mapping[str, Declaration] = {}

@@ -21,7 +21,7 @@ from kschedctl.scheduler.engine.extenders import Extender
 from kschedctl.scheduler.framework.arguments import PluginArgs
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.strict_decoding import GoDuration, Int32, Int64, decode_strictly, find_unknown_fields
-from kschedctl.scheduler.registry.in_tree import get_args_types
+from kschedctl.scheduler.in_tree_plugins import get_args_types
 
 GROUP = "kubescheduler.config.k8s.io"
 API_VERSION = f"{GROUP}/v1"

@@ -19,7 +19,7 @@ from kschedctl.scheduler.framework.declaration import EXTENSION_POINTS
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.scores import MAX_NODE_SCORE
 from kschedctl.scheduler.framework.strict_decoding import Int32
-from kschedctl.scheduler.registry.in_tree import IN_TREE, get_in_tree_plugins_for_gates
+from kschedctl.scheduler.in_tree_plugins import IN_TREE, get_in_tree_plugins_for_gates
 
 MAX_INT64 = 2**63 - 1
 

@@ -69,6 +69,6 @@ def _redact_value(value: object) -> object:
 
 def _has_typed_args(name: str) -> bool:
     """Return whether a plugin's arguments are typed, so that they contain no secrets."""
-    from kschedctl.scheduler.registry.in_tree import ARGS  # noqa: PLC0415 - the plugins, only where a configuration has args
+    from kschedctl.scheduler.in_tree_plugins import ARGS  # noqa: PLC0415 - the plugins, only where a configuration has args
 
     return name in ARGS

@@ -28,8 +28,8 @@ from kschedctl.scheduler.engine.extenders import Extender
 from kschedctl.scheduler.framework.arguments import PluginArgs, duplicate, invalid, required, validate_qualified_name
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.strict_decoding import split_path
+from kschedctl.scheduler.in_tree_plugins import IN_TREE, REMOVED
 from kschedctl.scheduler.plugins.node_resources.fit import NodeResourcesFit
-from kschedctl.scheduler.registry.in_tree import IN_TREE, REMOVED
 
 NONE_INVALID: frozenset[str] = frozenset()
 INVALID_PLUGINS = ByVersion(

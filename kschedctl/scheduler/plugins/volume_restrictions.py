@@ -36,14 +36,14 @@ from kschedctl.scheduler.framework.events import (
 from kschedctl.scheduler.framework.facts import Fact
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.plugins.helper.signing import sign_volumes
-from kschedctl.scheduler.plugins.helper.volumes.hints import (
+from kschedctl.scheduler.plugins.helper.volume_hints import (
     LOOK_AT_CLAIM,
     describe_claim_creation,
     describe_claims,
     is_schedulable_after_named_claim_change,
     iter_claim_dependencies,
 )
-from kschedctl.scheduler.plugins.helper.volumes.listers import READ_WRITE_ONCE_POD, Listers, NotFoundError, get_listers
+from kschedctl.scheduler.plugins.helper.volume_listers import READ_WRITE_ONCE_POD, Listers, NotFoundError, get_listers
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo

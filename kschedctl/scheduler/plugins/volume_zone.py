@@ -14,15 +14,15 @@ from kschedctl.scheduler.framework.dependencies import Dependency
 from kschedctl.scheduler.framework.events import ADD, ADD_OR_UPDATE, NODE, ActionType, ClusterEventWithHint, WakeTrigger
 from kschedctl.scheduler.framework.facts import Fact, LabelDemand
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.plugins.helper.signing import sign_volumes
-from kschedctl.scheduler.plugins.helper.volumes import hints
-from kschedctl.scheduler.plugins.helper.volumes.csi_migration import (
+from kschedctl.scheduler.plugins.helper import volume_hints
+from kschedctl.scheduler.plugins.helper.csi_migration import (
     BETA_REGION,
     BETA_ZONE,
     REGION,
     ZONE,
 )
-from kschedctl.scheduler.plugins.helper.volumes.hints import (
+from kschedctl.scheduler.plugins.helper.signing import sign_volumes
+from kschedctl.scheduler.plugins.helper.volume_hints import (
     CLAIM_KINDS,
     LOOK_AT_CLAIM,
     TOPOLOGY_LABELS,
@@ -30,7 +30,7 @@ from kschedctl.scheduler.plugins.helper.volumes.hints import (
     iter_claim_dependencies,
     list_topology_labels,
 )
-from kschedctl.scheduler.plugins.helper.volumes.listers import (
+from kschedctl.scheduler.plugins.helper.volume_listers import (
     WAIT_FOR_FIRST_CONSUMER,
     Listers,
     NotFoundError,
@@ -108,7 +108,7 @@ class VolumeZone(DeclaredPlugin[list[VolumeTopology], None]):
 
     name = "VolumeZone"
     facts = (VolumeInOtherZone,)
-    changed = (hints.REGISTERS_CLAIM_UPDATES,)
+    changed = (volume_hints.REGISTERS_CLAIM_UPDATES,)
     hints_since = 31
     without = "pods are placed in other zones than their volumes"
     fixes = "volumes"
@@ -123,7 +123,7 @@ class VolumeZone(DeclaredPlugin[list[VolumeTopology], None]):
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
         """Yield the events after which a rejected pod may become schedulable, with their hints."""
-        return hints.iter_volume_zone_events(gates)
+        return volume_hints.iter_volume_zone_events(gates)
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[list[VolumeTopology]]:
         """Collect the zone and region labels of the pod's volumes, or skip Filter if there are none.

@@ -23,7 +23,7 @@ from kschedctl.cluster import FIELDS as KINDS
 from kschedctl.cluster import NOT_ASKED_FOR, QUEUE_KINDS, Cluster, Gap, Provenance
 from kschedctl.scheduler.configuration.document import parse_document
 from kschedctl.scheduler.framework.arguments import Naming
-from kschedctl.scheduler.registry.in_tree import ARGS
+from kschedctl.scheduler.in_tree_plugins import ARGS
 from kschedctl.sources.anonymize.custom_resources import anonymize_kueue_configuration
 from kschedctl.sources.anonymize.expressions import Expressions
 from kschedctl.sources.anonymize.fields import FIELDS

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from kschedctl.api.objects import DeviceAttribute, DeviceSelector
 from kschedctl.cluster import Cluster
-from kschedctl.scheduler.plugins.helper.volumes.csi_migration import PLUGINS
+from kschedctl.scheduler.plugins.helper.csi_migration import PLUGINS
 from kschedctl.sources.anonymize.kept_texts import is_well_known_domain
 
 MAX_EXPRESSION_LENGTH = 10 << 10

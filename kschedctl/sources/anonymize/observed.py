@@ -19,7 +19,7 @@ from kschedctl.api.events import (
 )
 from kschedctl.api.kinds import LEASE
 from kschedctl.api.noise import NODE_GROUP_ANNOTATIONS, is_read_annotation
-from kschedctl.scheduler.plugins.helper.volumes.csi_migration import MIGRATED_PLUGINS
+from kschedctl.scheduler.plugins.helper.csi_migration import MIGRATED_PLUGINS
 from kschedctl.sources.anonymize.expressions import is_known_driver
 from kschedctl.sources.anonymize.rewriter import Handler, Rewriter, drop_text, replace_object_name
 

@@ -19,7 +19,7 @@ try:
     main()
 except SystemExit:
     pass
-print(any(name.startswith("kschedctl.queueing.kueue") for name in sys.modules))
+print(any(name.startswith("kschedctl.kueue") for name in sys.modules))
 """
 
 

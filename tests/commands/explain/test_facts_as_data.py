@@ -11,7 +11,7 @@ import kschedctl
 from kschedctl.scheduler.framework import Code, Rejection
 from kschedctl.scheduler.framework.facts import Fact
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.registry.in_tree import AnyFact
+from kschedctl.scheduler.in_tree_plugins import AnyFact
 
 
 def explain_pod(*objects: Json) -> Json:
@@ -295,7 +295,7 @@ class Quiet:
 
 
 def test_reason_of_another_package_is_a_fact(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kschedctl.scheduler.registry.third_party.find_entry_points", lambda paths: (_Point(),))
+    monkeypatch.setattr("kschedctl.scheduler.third_party_plugins.find_entry_points", lambda paths: (_Point(),))
     profile = {"plugins": {"multiPoint": {"enabled": [{"name": "Quiet"}]}}}
     meta = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
     cluster = kschedctl.Cluster.from_objects([build_node("n1"), build_pod("p")], config={**meta, "profiles": [profile]})

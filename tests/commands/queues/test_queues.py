@@ -25,7 +25,7 @@ from kschedctl.api.queueing import KueueRelease
 from kschedctl.cli.main import main
 from kschedctl.commands.queues.report import KueueQueues, QuotaUsage
 from kschedctl.errors import InputError
-from kschedctl.queueing.kueue.installation import KueueInstallation, detect_installation
+from kschedctl.kueue.installation import KueueInstallation, detect_installation
 from kschedctl.render.page import Style
 from kschedctl.render.renderers import RENDERERS
 

@@ -6,7 +6,7 @@ import pytest
 
 from kschedctl.api.objects import PersistentVolume, Volume
 from kschedctl.cluster import convert_document
-from kschedctl.scheduler.plugins.helper.volumes.csi_migration import (
+from kschedctl.scheduler.plugins.helper.csi_migration import (
     BY_NAME,
     TranslationError,
     find_in_tree_plugin,

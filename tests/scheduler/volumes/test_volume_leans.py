@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from kschedctl.cluster import Cluster
-from kschedctl.scheduler.plugins.helper.volumes.hints import iter_claim_dependencies
-from kschedctl.scheduler.plugins.helper.volumes.listers import get_listers
+from kschedctl.scheduler.plugins.helper.volume_hints import iter_claim_dependencies
+from kschedctl.scheduler.plugins.helper.volume_listers import get_listers
 from kschedctl.snapshot.fork import Fork
 
 NAMES_NO_CLASS: dict[str, Any] = {}

@@ -23,7 +23,7 @@ from plugin_cases import (
 from kschedctl.api.json_values import drop_nulls
 from kschedctl.api.objects import Node, ObjectMeta, PersistentVolume, PersistentVolumeClaim
 from kschedctl.cluster import Cluster
-from kschedctl.scheduler.plugins.helper.volumes.listers import Listers, VolumeReachability
+from kschedctl.scheduler.plugins.helper.volume_listers import Listers, VolumeReachability
 from kschedctl.scheduler.plugins.node_volume_limits.plugin import NodeVolumeLimits
 from kschedctl.scheduler.plugins.volume_binding.capacity_scoring import ClassResources, score_by_utilization
 from kschedctl.scheduler.plugins.volume_binding.matching import MatchingError, choose_volume_per_node

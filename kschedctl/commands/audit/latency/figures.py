@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from kschedctl.commands.audit.latency.report import LatencyCurve, Number, Timing
-from kschedctl.scheduler.registry.in_tree import IN_TREE
+from kschedctl.scheduler.in_tree_plugins import IN_TREE
 from kschedctl.sources.metrics.catalogue import ATTEMPTS, METRICS, PERMIT, PLUGINS, POINTS, MetricKind, MetricsReading
 from kschedctl.sources.metrics.histograms import Histogram
 

@@ -33,7 +33,7 @@ from kschedctl.scheduler.engine.profile import FrameworkLike
 from kschedctl.scheduler.engine.reserve import uses_claims
 from kschedctl.scheduler.framework import PluginError, Reads, does_cordon_affect_only_its_node, get_answer_dependency
 from kschedctl.scheduler.framework.dependencies import Dependency
-from kschedctl.scheduler.registry.in_tree import IN_TREE
+from kschedctl.scheduler.in_tree_plugins import IN_TREE
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.outcome import Outcome
 from kschedctl.scheduler.simulation.simulation import Simulation

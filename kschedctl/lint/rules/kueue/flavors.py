@@ -10,13 +10,7 @@ from kschedctl.api.objects import Node
 from kschedctl.api.quantity import QuantityError
 from kschedctl.api.queueing import AdmissionCheck, ClusterQueue, Cohort, ResourceFlavor
 from kschedctl.autoscaling.node_groups.discovery import has_node_groups
-from kschedctl.lint.analysis.near_names import find_similar_name
-from kschedctl.lint.context import LintContext
-from kschedctl.lint.objects.kinds import WrittenNodePool
-from kschedctl.lint.objects.subject import Path, Problem, Subject, join_names
-from kschedctl.lint.rule import NOTE, WARNING, Rule
-from kschedctl.lint.rules.kueue.references import MIN_LETTERS, list_cluster_queues, list_cohorts
-from kschedctl.queueing.kueue.amounts import (
+from kschedctl.kueue.amounts import (
     UNLIMITED,
     FlavorResource,
     Usage,
@@ -24,8 +18,14 @@ from kschedctl.queueing.kueue.amounts import (
     format_amount,
     parse_requests,
 )
-from kschedctl.queueing.kueue.cluster_queues import read_queue_settings
-from kschedctl.queueing.kueue.quota_tree import parse_quotas
+from kschedctl.kueue.cluster_queues import read_queue_settings
+from kschedctl.kueue.quota_tree import parse_quotas
+from kschedctl.lint.analysis.near_names import find_similar_name
+from kschedctl.lint.context import LintContext
+from kschedctl.lint.objects.kinds import WrittenNodePool
+from kschedctl.lint.objects.subject import Path, Problem, Subject, join_names
+from kschedctl.lint.rule import NOTE, WARNING, Rule
+from kschedctl.lint.rules.kueue.references import MIN_LETTERS, list_cluster_queues, list_cohorts
 from kschedctl.text.counts import agreeing, counted
 
 FLAVORS = "https://kueue.sigs.k8s.io/docs/concepts/resource_flavor/"

@@ -11,19 +11,19 @@ from typing import NamedTuple
 from kschedctl.api.labels import SelectorError
 from kschedctl.api.quantity import QuantityError
 from kschedctl.api.queueing import ClusterQueue, Cohort, KueueRelease, KueueResourceGroup, LocalQueue, ResourceFlavor
-from kschedctl.lint.analysis.near_names import find_similar_name
-from kschedctl.lint.context import LintContext
-from kschedctl.lint.objects.subject import Path, Problem, Subject
-from kschedctl.lint.rule import ERROR, Rule
-from kschedctl.queueing.kueue.cluster_queues import (
+from kschedctl.kueue.cluster_queues import (
     QueueCache,
     ReferencedObjects,
     build_empty_queue_cache,
     has_cyclic_parents,
     read_queue_settings,
 )
-from kschedctl.queueing.kueue.feature_gates import build_feature_gates
-from kschedctl.queueing.kueue.quota_tree import parse_quotas, parse_weight
+from kschedctl.kueue.feature_gates import build_feature_gates
+from kschedctl.kueue.quota_tree import parse_quotas, parse_weight
+from kschedctl.lint.analysis.near_names import find_similar_name
+from kschedctl.lint.context import LintContext
+from kschedctl.lint.objects.subject import Path, Problem, Subject
+from kschedctl.lint.rule import ERROR, Rule
 
 MIN_LETTERS = 5
 """Shorter words of a name do not count as misspelled: h100 is not a misspelling of a100."""

@@ -13,6 +13,17 @@ from kschedctl.api.quantity import QuantityError
 from kschedctl.api.queueing import QUEUE_LABEL, KueuePodSet, KueueWorkload, LocalQueue
 from kschedctl.api.workloads import JOB_TEMPLATE_PATH, POD_TEMPLATE_PATHS
 from kschedctl.cluster import FIELDS, Cluster
+from kschedctl.kueue.amounts import (
+    UNLIMITED,
+    FlavorResource,
+    Requests,
+    add_amounts,
+    format_amount,
+    scale_requests,
+    sum_requests,
+)
+from kschedctl.kueue.cluster_queues import CachedQueue
+from kschedctl.kueue.pod_requests import ResourceSettings, add_admission_defaults, compute_quota_requests
 from kschedctl.lint.analysis.near_names import find_similar_name
 from kschedctl.lint.context import LintContext
 from kschedctl.lint.objects.manifests import may_create_pods
@@ -24,17 +35,6 @@ from kschedctl.lint.rules.kueue.references import (
     build_queue_cache,
     find_references_to_missing_objects,
 )
-from kschedctl.queueing.kueue.amounts import (
-    UNLIMITED,
-    FlavorResource,
-    Requests,
-    add_amounts,
-    format_amount,
-    scale_requests,
-    sum_requests,
-)
-from kschedctl.queueing.kueue.cluster_queues import CachedQueue
-from kschedctl.queueing.kueue.pod_requests import ResourceSettings, add_admission_defaults, compute_quota_requests
 
 LOCAL_QUEUES = "https://kueue.sigs.k8s.io/docs/concepts/local_queue/"
 _PREFIX = "kueue.x-k8s.io/"

@@ -16,7 +16,7 @@ from kschedctl.lint.context import LintContext
 from kschedctl.lint.objects.subject import Path, Problem
 from kschedctl.lint.objects.workload import SERVING_KINDS, Workload
 from kschedctl.lint.rule import ERROR, NOTE, WARNING, Rule, for_each_workload
-from kschedctl.scheduler.plugins.helper.volumes.listers import WAIT_FOR_FIRST_CONSUMER, get_claim_class
+from kschedctl.scheduler.plugins.helper.volume_listers import WAIT_FOR_FIRST_CONSUMER, get_claim_class
 from kschedctl.scheduler.plugins.node_affinity import NodeAffinity, describe_requirement
 from kschedctl.snapshot.nodes import HOSTNAME
 from kschedctl.text.counts import counted, join_words

@@ -20,7 +20,7 @@ from kschedctl.api.objects import PersistentVolume, PersistentVolumeClaim, Volum
 from kschedctl.api.resource_names import ATTACHABLE_VOLUMES_PREFIX
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.framework.facts import Detail, Fact
-from kschedctl.scheduler.plugins.helper.volumes.csi_migration import (
+from kschedctl.scheduler.plugins.helper.csi_migration import (
     BY_NAME,
     NO_LIMIT,
     TranslationError,
@@ -28,7 +28,7 @@ from kschedctl.scheduler.plugins.helper.volumes.csi_migration import (
     translate_handle,
     translate_volume_handle,
 )
-from kschedctl.scheduler.plugins.helper.volumes.listers import (
+from kschedctl.scheduler.plugins.helper.volume_listers import (
     Listers,
     NotFoundError,
     find_claim_volume,

@@ -19,9 +19,9 @@ from kschedctl.scheduler.framework.declaration import NEVER, USES_DISKS, Declare
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect
 from kschedctl.scheduler.framework.events import NODE, POD, ActionType, ClusterEventWithHint
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.plugins.helper.volumes.csi_migration import NO_LIMIT
-from kschedctl.scheduler.plugins.helper.volumes.hints import CLAIM_KINDS, iter_claim_dependencies
-from kschedctl.scheduler.plugins.helper.volumes.listers import Listers, NotFoundError, format_claim_key, get_listers
+from kschedctl.scheduler.plugins.helper.csi_migration import NO_LIMIT
+from kschedctl.scheduler.plugins.helper.volume_hints import CLAIM_KINDS, iter_claim_dependencies
+from kschedctl.scheduler.plugins.helper.volume_listers import Listers, NotFoundError, format_claim_key, get_listers
 from kschedctl.scheduler.plugins.node_volume_limits.attachments import (
     AttachedVolume,
     DriverLimit,

@@ -30,21 +30,21 @@ from kschedctl.scheduler.framework.events import (
     frees_room,
 )
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.plugins.helper.signing import sign_volumes
-from kschedctl.scheduler.plugins.helper.volumes.csi_migration import (
+from kschedctl.scheduler.plugins.helper.csi_migration import (
     NO_LIMIT,
     PLUGINS,
     TranslationError,
     find_in_tree_plugin,
     translate_handle,
 )
-from kschedctl.scheduler.plugins.helper.volumes.hints import (
+from kschedctl.scheduler.plugins.helper.signing import sign_volumes
+from kschedctl.scheduler.plugins.helper.volume_hints import (
     CLAIM_KINDS,
     describe_claim_creation,
     is_schedulable_after_any_claim_change,
     iter_claim_dependencies,
 )
-from kschedctl.scheduler.plugins.helper.volumes.listers import Listers, NotFoundError, get_listers
+from kschedctl.scheduler.plugins.helper.volume_listers import Listers, NotFoundError, get_listers
 from kschedctl.scheduler.plugins.node_volume_limits.attachments import (
     AttachedVolume,
     DriverLimit,

@@ -23,13 +23,13 @@ from kschedctl.api.objects import (
     Struct,
     TypedObjectReference,
 )
-from kschedctl.scheduler.plugins.helper.volumes.csi_migration import (
+from kschedctl.scheduler.plugins.helper.csi_migration import (
     TranslationError,
     find_in_tree_plugin,
     translate_affinity,
     translate_volume_handle,
 )
-from kschedctl.scheduler.plugins.helper.volumes.listers import (
+from kschedctl.scheduler.plugins.helper.volume_listers import (
     BIND_COMPLETED,
     NO_PROVISIONER,
     SELECTED_NODE,

@@ -13,7 +13,7 @@ from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.quantity import Quantity
 from kschedctl.scheduler.framework.scores import round_half_away
 from kschedctl.scheduler.plugins.helper.resource_allocation import interpolate_scores
-from kschedctl.scheduler.plugins.helper.volumes.listers import parse_requested_storage, parse_volume_storage
+from kschedctl.scheduler.plugins.helper.volume_listers import parse_requested_storage, parse_volume_storage
 from kschedctl.scheduler.plugins.volume_binding.binder import PodVolumes
 from kschedctl.scheduler.plugins.volume_binding.matching import NO_MATCH
 

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from kschedctl.api.objects import Node, PersistentVolumeClaim, StorageClass
 from kschedctl.scheduler.framework.facts import CauseScope, Detail, Fact, LabelDemand, Wanted
-from kschedctl.scheduler.plugins.helper.volumes.csi_migration import find_in_tree_plugin, translate_affinity
-from kschedctl.scheduler.plugins.helper.volumes.listers import (
+from kschedctl.scheduler.plugins.helper.csi_migration import find_in_tree_plugin, translate_affinity
+from kschedctl.scheduler.plugins.helper.volume_listers import (
     NO_PROVISIONER,
     SELECTED_NODE,
     Listers,

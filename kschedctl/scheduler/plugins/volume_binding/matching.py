@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from kschedctl.api.labels import EVERYTHING, Selector, SelectorError, selector_from_api
 from kschedctl.api.objects import PersistentVolume, PersistentVolumeClaim
-from kschedctl.scheduler.plugins.helper.volumes.listers import (
+from kschedctl.scheduler.plugins.helper.volume_listers import (
     ClassVolumes,
     Listers,
     VolumeReachability,

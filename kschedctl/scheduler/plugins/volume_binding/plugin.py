@@ -49,6 +49,7 @@ from kschedctl.scheduler.framework.events import (
 from kschedctl.scheduler.framework.facts import Fact
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.strict_decoding import Int64
+from kschedctl.scheduler.plugins.helper import volume_hints
 from kschedctl.scheduler.plugins.helper.resource_allocation import (
     MAX_CUSTOM_PRIORITY_SCORE,
     UtilizationShapePoint,
@@ -56,14 +57,13 @@ from kschedctl.scheduler.plugins.helper.resource_allocation import (
     validate_utilization_shape,
 )
 from kschedctl.scheduler.plugins.helper.signing import sign_volumes
-from kschedctl.scheduler.plugins.helper.volumes import hints
-from kschedctl.scheduler.plugins.helper.volumes.hints import (
+from kschedctl.scheduler.plugins.helper.volume_hints import (
     CLAIM_KINDS,
     LOOK_AT_CLAIM,
     describe_claim_changes,
     iter_claim_dependencies,
 )
-from kschedctl.scheduler.plugins.helper.volumes.listers import (
+from kschedctl.scheduler.plugins.helper.volume_listers import (
     Listers,
     NotFoundError,
     format_claim_key,
@@ -194,8 +194,8 @@ class VolumeBinding(DeclaredPlugin[BindingState, BindingState]):
         DEFAULT_CAPACITY_SCORES,
         SCORES_PROVISIONING,
         SKIPS_SCORING,
-        hints.REGISTERS_NEW_DRIVERS,
-        hints.HAS_DRIVER_HINT,
+        volume_hints.REGISTERS_NEW_DRIVERS,
+        volume_hints.HAS_DRIVER_HINT,
     )
     hints_since = 31
     without = "claims that wait for their first consumer are never bound"
@@ -243,7 +243,7 @@ class VolumeBinding(DeclaredPlugin[BindingState, BindingState]):
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
         """Yield the events after which a rejected pod may become schedulable, with their hints."""
-        return hints.iter_volume_binding_events(gates)
+        return volume_hints.iter_volume_binding_events(gates)
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[BindingState]:
         """Look up the pod's claims and group them by state, or skip Filter if there are none.

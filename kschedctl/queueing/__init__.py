@@ -1,1 +1,0 @@
-"""Replays of the systems that decide when a job's pods may be created, before kube-scheduler sees them."""
