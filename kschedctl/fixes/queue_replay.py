@@ -632,15 +632,17 @@ class RoomOnNodes:
         return has_other_filters or self._does_any_node_pass_filters(framework, info)
 
     def _compute_free_amounts(self, priority: int) -> Amounts:
-        """Return what each node has free if only its pods of at least this priority remain, as an array (K, R).
+        """Return what each of the K nodes has free of R resources if only pods of at least this priority remain, as (K, R).
 
-        Gone pods do not remain. The amounts are cached by priority.
+        Pods in `gone` do not remain. The amounts are cached by priority.
         """
         if priority not in self._free_by_priority:
             view = self._view
-            staying = np.setdiff1d(self._pods[view.pods.get_priorities(self._pods) >= priority], self._gone)
+            is_gone = np.isin(self._pods, self._gone)
+            remaining = self._pods[~is_gone & (view.pods.get_priorities(self._pods) >= priority)]
             free = view.allocatable[self._rows]
-            np.subtract.at(free, np.searchsorted(self._rows, view.node[staying]), view.get_requests(staying))
+            index_in_free = np.searchsorted(self._rows, view.node[remaining])
+            np.subtract.at(free, index_in_free, view.get_requests(remaining))
             self._free_by_priority[priority] = free
         return self._free_by_priority[priority]
 

@@ -751,7 +751,7 @@ class Explanation(_ExtenderPart, frozen=True):
     pod_group: PodGroupReport | None = None
     """The group of a pod that is placed with others. Answers about nodes are about the pod by itself."""
     new_node: NewNode | None = None
-    """True if the cluster's autoscaler would launch a node for the unschedulable pod."""
+    """The node that the cluster's autoscaler would launch for the unschedulable pod, or why it launches none."""
     searched: SearchedNodes | None = None
     """The search for nodes, if only a part of them was searched; `feasible` then lists nodes of that part."""
     remedies: tuple[Remedy, ...] = ()
