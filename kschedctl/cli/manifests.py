@@ -41,6 +41,7 @@ from kschedctl.cli.source import (
     load_cluster,
     log_read_result,
     split_by_snapshot,
+    warn_about_live_only_options,
     with_admission_plugins,
 )
 from kschedctl.cluster import CLUSTER_SCOPED, Cluster, describe_document
@@ -120,6 +121,7 @@ def validate_and_load_surroundings(
     describe_themselves = bool(reading.objects.get("Node")) or source.assume_complete
     has_other_cluster = source.demo or bool(source.snapshot)
     if describe_themselves and not has_other_cluster:
+        warn_about_live_only_options(source)
         return Surroundings(None, namespace)
     around = replace(source, filename=[])
     cluster = load_cluster(around, namespace, live=CREATION_LIMIT_KINDS.union(live))

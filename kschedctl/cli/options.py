@@ -222,6 +222,20 @@ class Source(Builds):
         """True if the cluster is a live one, because no other source is named."""
         return not (self.filename or self.demo or self.snapshot)
 
+    def list_live_only_options(self) -> list[str]:
+        """List the given options that matter only if the cluster is read from an API server."""
+        given = {
+            "--kubeconfig": self.kubeconfig,
+            "--context": self.context,
+            "--cluster": self.cluster,
+            "--user": self.user,
+            "--as": self.as_user,
+            "--as-group": self.as_group,
+            "--request-timeout": self.request_timeout,
+            "--cache": self.cache,
+        }
+        return [option for option, value in given.items() if value]
+
     def builds(self, files: Sequence[str]) -> list[Build]:
         """Find the builds to run for the files. Raises UsageError if an option or a program is missing."""
         return self.find_builds(files, self.kube_version or "")

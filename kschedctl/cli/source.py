@@ -19,6 +19,7 @@ from kschedctl.errors import UsageError
 from kschedctl.sources.cluster import get_read_time
 from kschedctl.sources.documents.place import get_origin_file
 from kschedctl.sources.read import ReadResult, load_configuration_file, read_paths
+from kschedctl.text.counts import join_words
 
 if TYPE_CHECKING:
     from kschedctl.sources.live.connection import Connection
@@ -97,10 +98,19 @@ def _read_cluster(source: Source, namespace: str | None, pods_alone: bool, live:
     """Read the cluster from the API server, a snapshot or files. Raises KschedctlError if that fails."""
     if source.live:
         return with_admission_plugins(_read_live_cluster(source, namespace, pods_alone, live), source)
+    warn_about_live_only_options(source)
     if source.snapshot:
         return with_admission_plugins(_read_snapshot(source, source.snapshot[0]), source)
     cluster, _ = read_files(source)
     return cluster
+
+
+def warn_about_live_only_options(source: Source) -> None:
+    """Warn that options about the live cluster have no effect on a cluster of files, a snapshot or the demo."""
+    if options := source.list_live_only_options():
+        verb = "has" if len(options) == 1 else "have"
+        kind = "the demo cluster" if source.demo else f"the cluster in {source.title}"
+        log.warning("note: %s %s no effect on %s", join_words(options), verb, kind)
 
 
 def with_admission_plugins(cluster: Cluster, source: Source) -> Cluster:

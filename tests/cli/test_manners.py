@@ -21,6 +21,26 @@ def test_error_names_a_missing_kubeconfig(run: Run, monkeypatch: pytest.MonkeyPa
     assert "KUBECONFIG names /nope/config, which does not exist" in err
 
 
+def test_error_repeats_the_kubeconfig_option(run: Run) -> None:
+    code, _, err = run("explain", "-A", "--kubeconfig", "/nope")
+    assert (code, err) == (3, "error: --kubeconfig /nope: no such file\n")
+
+
+@pytest.mark.parametrize("command", ["explain", "simulate"])
+def test_options_about_a_live_cluster_are_said_to_have_no_effect_on_files(
+    run: Run, write: Write, command: str
+) -> None:
+    files = write(build_node("n1"), build_pod("web"))
+    _, _, err = run(command, "-f", files, "--assume-complete", "--context", "prod", "--as", "jane")
+    assert err.splitlines()[0] == f"note: --context and --as have no effect on the cluster in {files}"
+
+
+def test_options_about_a_live_cluster_are_said_to_have_no_effect_on_the_demo(run: Run) -> None:
+    assert run("explain", "-A", "--demo", "--cluster", "prod").err.startswith(
+        "note: --cluster has no effect on the demo cluster\n"
+    )
+
+
 @pytest.mark.parametrize("words", [["node/n1"], ["nodes/n1"], ["no/n1"], ["node", "n1"], ["n1"]])
 def test_ways_to_name_a_node(run: Run, write: Write, words: list[str]) -> None:
     found = json.loads(

@@ -128,7 +128,7 @@ def _find_kubeconfig_files(access: Access) -> list[str]:
     """
     if access.kubeconfig:
         if not os.path.isfile(access.kubeconfig):
-            raise ClusterError("no such file", where=access.kubeconfig, hint="pass a kubeconfig file with --kubeconfig")
+            raise ClusterError("no such file", where=f"--kubeconfig {access.kubeconfig}")
         return [access.kubeconfig]
     listed = os.environ.get("KUBECONFIG") or "~/.kube/config"
     paths = [os.path.expanduser(part) for part in listed.split(os.pathsep) if part]
