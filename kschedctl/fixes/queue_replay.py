@@ -632,7 +632,7 @@ class RoomOnNodes:
         return has_other_filters or self._does_any_node_pass_filters(framework, info)
 
     def _compute_free_amounts(self, priority: int) -> Amounts:
-        """Return what each of the K nodes has free of R resources if only pods of at least this priority remain, as (K, R).
+        """Return what each node has free if only pods of at least this priority remain, as an array (nodes, resources).
 
         Pods in `gone` do not remain. The amounts are cached by priority.
         """
