@@ -27,9 +27,7 @@ def test_error_repeats_the_kubeconfig_option(run: Run) -> None:
 
 
 @pytest.mark.parametrize("command", ["explain", "simulate"])
-def test_options_about_a_live_cluster_are_said_to_have_no_effect_on_files(
-    run: Run, write: Write, command: str
-) -> None:
+def test_options_about_a_live_cluster_are_said_to_have_no_effect_on_files(run: Run, write: Write, command: str) -> None:
     files = write(build_node("n1"), build_pod("web"))
     _, _, err = run(command, "-f", files, "--assume-complete", "--context", "prod", "--as", "jane")
     assert err.splitlines()[0] == f"note: --context and --as have no effect on the cluster in {files}"
