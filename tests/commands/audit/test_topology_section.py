@@ -261,6 +261,27 @@ def test_loss_of_the_only_domain_is_an_outage() -> None:
     assert "until then, each domain takes only 1 pod after a restart" in skewed.fix
 
 
+@pytest.mark.parametrize(
+    ("kind", "match_label_keys", "fix"),
+    [
+        (
+            "Deployment",
+            [],
+            "Set matchLabelKeys: [pod-template-hash] in the constraint; the rollout of this change spreads the new pods "
+            "evenly, since old pods no longer count",
+        ),
+        ("Deployment", ["pod-template-hash"], "kubectl rollout restart deployment/web -n d"),
+        ("StatefulSet", [], "kubectl rollout restart statefulset/web -n d"),
+        ("Machine", [], "Let a descheduler move pods (RemovePodsViolatingTopologySpreadConstraint)"),
+    ],
+)
+def test_a_restart_is_advised_only_if_old_pods_do_not_count(kind: str, match_label_keys: list[str], fix: str) -> None:
+    """A Deployment's old pods count while its new ones are placed, unless matchLabelKeys tells them apart."""
+    spread = build_spread("web", matchLabelKeys=match_label_keys)
+    (skewed,) = audit_topology(*build_pods("web", "a1", "a2", "a1", "b1", "c1", kind=kind, **spread)).findings[:1]
+    assert (skewed.rule, skewed.fix) == ("audit-topology-skew", fix)
+
+
 def test_tainted_domain_that_counts_as_empty_is_named() -> None:
     """Zones a and b have 2 pods each, tainted zone c has none: the skew is 2, and a restart would not lower it."""
     nodes = [*NODES[:4], build_node("c1", "c", taints=[{"key": "sick", "effect": "NoSchedule"}])]

@@ -153,7 +153,8 @@ DRIFTED_SPREAD = AuditRule(
     NOTE,
     "Pods are spread less evenly than their constraint allows for new pods",
     "Scale-downs and lost nodes cause this, and nothing respreads running pods.",
-    "Respread them with kubectl rollout restart, or use the descheduler (RemovePodsViolatingTopologySpreadConstraint)",
+    "Use the descheduler (RemovePodsViolatingTopologySpreadConstraint); for a Deployment, also set matchLabelKeys: "
+    "[pod-template-hash] in the constraint, so that each rollout spreads its pods evenly",
 )
 RULES = (
     *(OVERCOMMITTED, DEFERRED_RESIZE, SHARED, CLASH, APART, STRANDED, NOT_EVICTED, REFUSED, ORPHANED),

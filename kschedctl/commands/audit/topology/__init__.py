@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kschedctl.api.node_selector import compile_required_node_affinity
-from kschedctl.api.ownership import Owner
+from kschedctl.api.ownership import TEMPLATE_HASH, Owner
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
 from kschedctl.commands.audit.topology.report import BrokenDomain, PlacedWorkload, SpreadPromise, TopologySection
 from kschedctl.commands.audit.topology.workload_topology import (
@@ -33,28 +33,28 @@ ONE_NODE = AuditRule(
     WARNING,
     "All pods of a workload are on one node",
     "Losing the node takes down the whole workload, however many replicas it has.",
-    "Spread them over kubernetes.io/hostname with a topologySpreadConstraint, then restart the workload",
+    "Spread them over kubernetes.io/hostname with a topologySpreadConstraint",
 )
 ONE_ZONE = AuditRule(
     "audit-topology-one-zone",
     WARNING,
     "All pods of a workload are in one zone",
     "Losing the zone takes down the whole workload, although there are other zones.",
-    "Spread them over topology.kubernetes.io/zone with a topologySpreadConstraint, then restart the workload",
+    "Spread them over topology.kubernetes.io/zone with a topologySpreadConstraint",
 )
 ONE_DOMAIN = AuditRule(
     "audit-topology-one-domain",
     NOTE,
     "All pods of a workload are in one domain of a topology that other workloads spread across",
     "Losing the domain takes down the whole workload, although there are other domains.",
-    "Spread them with a topologySpreadConstraint, then restart the workload",
+    "Spread them with a topologySpreadConstraint",
 )
 SKEWED = AuditRule(
     "audit-topology-skew",
     WARNING,
     "Pods are spread less evenly than their constraint demands",
     "The constraint is only checked when a pod is placed: scale-downs and drains can leave it violated.",
-    "Restart the workload, or let a descheduler move pods",
+    "Let a descheduler move pods (RemovePodsViolatingTopologySpreadConstraint)",
     source=UPSTREAM_SOURCE,
 )
 STRANDED = AuditRule(
@@ -349,7 +349,7 @@ def _build_skew_finding(owner: Owner, constraint: SpreadPromise) -> Finding:
         fix = f"Set {constraint.least_policy}: Honor in the constraint{hard_effect if is_hard else soft_effect}"
     else:
         cause = ""
-        fix = _format_restart_command(owner) if is_hard else PREFERENCE_ONLY
+        fix = _advise_on_respreading(owner, constraint) if is_hard else PREFERENCE_ONLY
     fullest = f"{constraint.most} has {counted(constraint.most_pods, 'pod')}"
     counts = f"{fullest}, and {emptiest}"
     constraint_name = f"{constraint.when_unsatisfiable} over {constraint.key}"
@@ -418,8 +418,17 @@ def _find_worst_loss(constraint: SpreadPromise) -> BrokenDomain:
     return max(constraint.losses, key=lambda loss: (loss.stranded, loss.stranded_while_down), default=no_loss)
 
 
-def _format_restart_command(owner: Owner) -> str:
-    """Return the command that restarts a Deployment or StatefulSet, empty for other workloads."""
+def _advise_on_respreading(owner: Owner, constraint: SpreadPromise) -> str:
+    """Return the advice that spreads a workload's pods evenly again, or "" for the rule's own advice.
+
+    A restart alone can leave a Deployment as uneven as before: while its new pods are placed, the old ones count as
+    well, unless matchLabelKeys tells them apart. A StatefulSet deletes each old pod before it creates the new one.
+    """
+    if owner.kind == "Deployment" and TEMPLATE_HASH not in constraint.match_label_keys:
+        return (
+            f"Set matchLabelKeys: [{TEMPLATE_HASH}] in the constraint; the rollout of this change spreads the new pods "
+            "evenly, since old pods no longer count"
+        )
     if owner.kind not in ("Deployment", "StatefulSet"):
         return ""
     return f"kubectl rollout restart {owner.kind.lower()}/{shlex.quote(owner.name)} -n {shlex.quote(owner.namespace)}"

@@ -78,6 +78,8 @@ class SpreadPromise(Document, frozen=True, kw_only=True):
     most_pods: int = 0
     least: str = ""
     least_pods: int = 0
+    match_label_keys: tuple[str, ...] = ()
+    """The constraint's matchLabelKeys: only pods with the same values of these labels count."""
     min_domains_set: bool = False
     """True if the constraint sets minDomains."""
     least_why: str = ""

@@ -313,12 +313,19 @@ def _build_constraint_report(
     emptiest = names[fullest_first[-1]] if len(counts) else ""
     skew = compute_constraint_skew(counts, constraint)
     is_hard = when_unsatisfiable == HARD and constraint.selects(info)
+    match_label_keys = {
+        key
+        for written in info.spec.topology_spread_constraints
+        if (written.topology_key, written.when_unsatisfiable) == (constraint.topology_key, when_unsatisfiable)
+        for key in written.match_label_keys
+    }
     return SpreadPromise(
         workload=workload,
         key=constraint.topology_key,
         when_unsatisfiable=when_unsatisfiable,
         max_skew=constraint.max_skew,
         min_domains=constraint.min_domains,
+        match_label_keys=tuple(sorted(match_label_keys)),
         min_domains_set=constraint.min_domains > 1,
         domains=len(counts),
         pods=int(counts.sum()),
