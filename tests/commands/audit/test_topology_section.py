@@ -267,8 +267,8 @@ def test_loss_of_the_only_domain_is_an_outage() -> None:
         (
             "Deployment",
             [],
-            "Set matchLabelKeys: [pod-template-hash] in the constraint; the rollout of this change spreads the new pods "
-            "evenly, since old pods no longer count",
+            "Set matchLabelKeys: [pod-template-hash] in the constraint; the rollout of this change spreads the new "
+            "pods evenly, since old pods no longer count",
         ),
         ("Deployment", ["pod-template-hash"], "kubectl rollout restart deployment/web -n d"),
         ("StatefulSet", [], "kubectl rollout restart statefulset/web -n d"),

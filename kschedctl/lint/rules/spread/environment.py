@@ -229,8 +229,8 @@ TS_ALREADY_VIOLATED = Rule(
     summary="Running pods exceed maxSkew",
     why="Nothing corrects the skew after scale-downs or cordons, and new pods may only go to the domains with the "
     "fewest pods.",
-    fix="Let the descheduler evict the surplus, or set matchLabelKeys: [pod-template-hash] for a Deployment: the rollout "
-    "of this change spreads its pods anew, since old pods no longer count",
+    fix="Let the descheduler evict the surplus, or set matchLabelKeys: [pod-template-hash] for a Deployment: the "
+    "rollout of this change spreads its pods anew, since old pods no longer count",
     source=f"{doc.SPREAD}#known-limitations",
     needs_cluster=True,
 )
