@@ -272,7 +272,7 @@ def _run_rollout(
     simulation = Simulation(scheduler)
     view = simulation.view
     own_positions = [get_position(view, pod) for pod in (*change.kept, *rename_replaced_pods(change), *change.new)]
-    creation = RolloutCreation(Admissions(scheduler.cluster, written={}), owner, workload=None, change=change)
+    creation = RolloutCreation(Admissions(scheduler.cluster, manifests={}), owner, workload=None, change=change)
     creation.release(deleted)
     rollout = Rollout(change, simulation, lambda pod: get_position(view, pod), creation)
     enable_pod_recreation(simulation, frozenset(rollout.old))

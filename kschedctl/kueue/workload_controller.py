@@ -139,8 +139,8 @@ class WorkloadController:
     def _take_keys_to_process(self) -> set[str]:
         """Return the keys of the Workloads to process, and reset the record of changes.
 
-        A Workload is processed if it changed, or if an equivalent Workload's failure may change the reason why it lacks
-        quota.
+        Besides the changed Workloads, these are the Workloads whose message about missing quota may change, because an
+        equivalent Workload now fails for another reason.
         """
         changed, failures_changed = self._store.changed, self._queues.failures_changed
         keys = set(changed)

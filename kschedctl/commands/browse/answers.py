@@ -127,13 +127,13 @@ def render_verdict(answered: AnsweredQuestion, width: int, lines: int) -> Text:
     lines_per_report = max((lines - len(text.plain.splitlines())) // len(labelled_reports), 1)
     for label, report in labelled_reports:
         style = "dim" if report is answered.before else STYLE_BY_VERDICT.get(report.verdict, WARNING)
-        answer_lines = wrap_text(label + describe_answer(report), width, "  ", lines_per_report)
+        answer_lines = wrap_text(label + format_verdict_line(report), width, "  ", lines_per_report)
         text.append("\n" + "\n".join(answer_lines), style)
     return text
 
 
-def describe_answer(report: Explanation) -> str:
-    """Describe the verdict in one line, with its headline and the unread objects that could change it."""
+def format_verdict_line(report: Explanation) -> str:
+    """Return the verdict and headline of an explanation in one line, with the unread kinds that could change it."""
     verdict = describe_verdict(report.verdict)
     doubts = [unknown for unknown in report.unknown if unknown.affects == VERDICT]
     if not doubts:
@@ -163,7 +163,7 @@ def build_tab_pages(answered: AnsweredQuestion, style: Style, in_full: bool) -> 
         tab += blocks
 
     if in_full:
-        why += section("In full", paragraph(describe_answer(report)))
+        why += section("In full", paragraph(format_verdict_line(report)))
     if not scores:
         reason = "No node was scored: none fits" if report.node_order else "No node was evaluated"
         scores.append(paragraph(reason))

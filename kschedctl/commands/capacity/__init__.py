@@ -285,7 +285,7 @@ def prepare_shapes(
         repeated=[not claims for claims in has_own_claims],
         limit=max_pods,
         admitted=admitted,
-        replayed_by_namespace=Admissions(cluster, documents).check_full_replay_by_namespace(workloads),
+        replayed_by_namespace=Admissions(cluster, documents).map_full_replay_by_namespace(workloads),
         workloads=queued_workloads,
         autoscaled=[entry.note for entry in autoscaled if entry.note],
         not_counted=[str(get_identity(daemon_set)) for daemon_set in daemon_sets],
@@ -352,14 +352,16 @@ def _create_pods_with_claims(cluster: Cluster, workload: Struct, number: int) ->
 def _count_admitted_pods(
     admissions: Admissions, workload: Struct, pods: Sequence[Pod], max_pods: int | None
 ) -> AdmittedPods:
-    """Count how many pods of a shape the API server creates. The number is None if it denies none of them.
+    """Count how many pods of a workload the API server admits. The number is None if it denies none of them.
 
-    `max_pods` pods are requested. If it is None, MAX_PODS are requested, or just `pods` if each has claims of its own.
+    `pods` is one pod that stands for all, or the distinct pods if each has claims of its own. Without `max_pods`, the
+    limit is MAX_PODS for a single pod, and the number of `pods` otherwise.
     """
     if not pods:
         return AdmittedPods(None, ())
-    wanted = max_pods or (MAX_PODS if len(pods) == 1 else len(pods))
-    number, messages, _ = admissions.admit_up_to(workload, pods, wanted)
+    stands_for_all = len(pods) == 1
+    default_limit = MAX_PODS if stands_for_all else len(pods)
+    number, messages, _ = admissions.admit_up_to(workload, pods, max_pods or default_limit)
     return AdmittedPods(number if messages else None, messages)
 
 

@@ -286,7 +286,7 @@ class ConsolidationRun:
         removed = np.flatnonzero(self.ready_workers & ~self.remaining)
         if stranded := self.candidates.find_stranded_pods(np.append(removed, row)):
             return NodeTrial.kept_for(stranded)
-        trial = self.drains.drain_unneeded_node(row, [*self.pending, *self.candidates.displaced])
+        trial = self.drains.drain_node_unless_pending_pods_fit(row, [*self.pending, *self.candidates.displaced])
         if trial.why:
             return trial
         remaining = self.remaining.copy()

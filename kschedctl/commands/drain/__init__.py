@@ -238,7 +238,7 @@ def _drain_once(shared: _CordonedNodes, seed: int, progress: Progress = NO_PROGR
     simulation = Simulation(shared.scheduler, seed=seed, sampling=shared.sampling)
     before = simulation.view.requested.copy()
     random_order = None if seed == shared.sequential_seed else Random(seed)
-    node_drain = NodeDrain(simulation, shared.nodes, random_order, Admissions(shared.cluster, written={}))
+    node_drain = NodeDrain(simulation, shared.nodes, random_order, Admissions(shared.cluster, manifests={}))
     evictable = list(node_drain.evictable)
     evictable_pods = [simulation.view.pods.objects[position] for position in evictable]
     terminating = [pod for pod in evictable_pods if _is_terminating(pod)]

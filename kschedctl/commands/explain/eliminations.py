@@ -329,10 +329,10 @@ def _build_cause(
 def _describe_rejection_cause(
     cause: Cause, rows: Rows, obstacles_of_reason: list[Obstacle], cycle: Cycle, full_nodes: Bools
 ) -> str:
-    """Describe the cause in a sentence: its fact, or else its reason, and the nodes to which it applies.
+    """Return the sentence that states the cause and to how many nodes it applies.
 
-    `rows` are the rows of the nodes that are rejected for the reason. `full_nodes` (N,) marks the nodes that can run no
-    more pods. The fact about a full node is described only if all nodes in `rows` are full.
+    The sentence is about the cause's fact, or about its reason if no plugin has stated a fact. `rows` are the rows of
+    the nodes that are rejected for the reason. `full_nodes` (N,) marks the nodes that can run no more pods.
     """
     node_count = len(cycle.view.nodes)
     fact = cause.fact_data
@@ -343,7 +343,7 @@ def _describe_rejection_cause(
     if isinstance(fact, TopologyLabelMissing) and applies_to_all_nodes:
         return f"no node has the label {fact.key}"
 
-    # If the cluster has a single node, the scope names it, unless the sentence about the fact does so
+    # In a cluster of one node, the scope names this node, unless the sentence about the fact does so
     scope = cause.build_scope(node_count)
     if fact is None or (node_count == 1 and not fact.names_node):
         return f"{cause.fact or cause.reason}{scope.text}"

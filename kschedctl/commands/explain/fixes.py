@@ -143,23 +143,22 @@ def _adapt_advice_to_fixes(
 
 
 def should_search_fixes(report: Explanation, target: TargetPod) -> bool:
-    """Return whether a change could help the pod.
+    """Return whether a change could make the pod run, so that it is worth searching for fixes.
 
-    Return False for a pod that is being deleted. Also return False for a pod that fits but waits for its group or at
-    Permit, and for a pod of a gang that another project places. A gated pod can be helped only if nothing but device
-    claims gates it.
+    A pod that is being deleted needs no fix. No fix is known for a pod that fits but waits at Permit or for the rest of
+    its group, for a gang that another project's scheduler places, and for gates other than missing device claims.
     """
     if report.pod_group is not None:
-        waits_for_group = bool(report.feasible)
+        waits_for_group = bool(report.feasible)  # a node would take this pod, so the other members are what it lacks
         is_placed_by_other_project = bool(report.pod_group.decided_by)
         if waits_for_group or is_placed_by_other_project:
             return False
 
     gates = {name for name, status in report.queue.items() if status.code != Code.SUCCESS}
     is_gated_by_claims_only = report.verdict == "Gated" and gates == {DynamicResources.name}
-    is_helpable = report.verdict in HELPABLE_VERDICTS or is_gated_by_claims_only
+    has_fixable_verdict = report.verdict in HELPABLE_VERDICTS or is_gated_by_claims_only
     is_being_deleted = target.pod.metadata.deletion_timestamp is not None
-    return is_helpable and not report.permit and not is_being_deleted
+    return has_fixable_verdict and not report.permit and not is_being_deleted
 
 
 def search_fixes(

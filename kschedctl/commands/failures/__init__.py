@@ -442,7 +442,7 @@ def _find_denied_pods(
     recreated_by_position = {
         position: lost_by_position[position] for position in displaced if position in lost_by_position
     }
-    admissions = Admissions(cluster, written={})
+    admissions = Admissions(cluster, manifests={})
     denials = admissions.replace_pods(lost_by_position.values(), recreated_by_position.values())
     denied_keys = {pod.key for pod, _ in denials}
     reports = admissions.report_by_workload(recreated_by_position.values(), denials)

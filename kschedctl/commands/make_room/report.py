@@ -251,7 +251,7 @@ class MakeRoom(Report, frozen=True):
         if self.fits and self.moves:
             wait = ""
             if self.terminating_room:
-                wait = f"– but it is enough to wait: {self._describe_terminating_room(self.terminating_room)}"
+                wait = f"– but it is enough to wait: {self._describe_room_after_termination(self.terminating_room)}"
             return (f"Moving {counted(len(self.moves), 'pod')} makes room for", f"{subject}{doubt}", wait)
         if self.fits:
             return ("Nothing has to move:", subject, f"{fits} without moves{self._preemptions_clause}{doubt}")
@@ -259,12 +259,12 @@ class MakeRoom(Report, frozen=True):
             return (
                 "Nothing has to move:",
                 subject,
-                f"– {self._describe_terminating_room(self.terminating_room)}{doubt}",
+                f"– {self._describe_room_after_termination(self.terminating_room)}{doubt}",
             )
         subject = first_few(self.missing)
         verdict, sentence = self._describe_failed_search()
         if self.terminating_room:
-            sentence += f"; {self._describe_terminating_room(self.terminating_room)}"
+            sentence += f"; {self._describe_room_after_termination(self.terminating_room)}"
         return (verdict, subject, f"– {sentence}{doubt}")
 
     @property
@@ -316,17 +316,22 @@ class MakeRoom(Report, frozen=True):
             why = f"the search stopped at {limit}, and {why}"
         return why
 
-    def _describe_terminating_room(self, room: TerminatingRoom) -> str:
-        """Describe which nodes take the pods once terminating pods are gone, or which waiting pods take them first."""
-        leave = counted(len(room.pods), "terminating pod leaves", "terminating pods leave")
-        if room.overdue:
-            leave += f", overdue by {room.overdue} (check finalizers, and the kubelet of {first_few(room.nodes)})"
+    def _describe_room_after_termination(self, room: TerminatingRoom) -> str:
+        """Say which nodes take the pods once terminating pods have left, or which other waiting pods get these nodes.
+
+        If the terminating pods are overdue, the sentence says by how long and what to check.
+        """
         nodes = first_few(room.nodes)
+        departure = counted(len(room.pods), "terminating pod leaves", "terminating pods leave")
+        if room.overdue:
+            departure += f", overdue by {room.overdue} (check finalizers, and the kubelet of {nodes})"
+        condition = f"once {departure}: {first_few(room.pods)}"
         if room.rivals:
             take = agreeing(len(room.rivals), "takes", "take")
-            return f"{first_few(room.rivals)} {take} {nodes} first, once {leave}: {first_few(room.pods)}"
+            return f"{first_few(room.rivals)} {take} {nodes} first, {condition}"
         take = agreeing(len(room.nodes), "takes", "take")
-        return f"{nodes} {take} {agreeing(len(self.pods), 'it', 'them')} once {leave}: {first_few(room.pods)}"
+        pods = agreeing(len(self.pods), "it", "them")
+        return f"{nodes} {take} {pods} {condition}"
 
     @property
     def rivals_sentence(self) -> str:

@@ -643,7 +643,7 @@ def prepare_simulation(
             *classified_manifests.notes,
         ],
         not_created=[*denied_objects.values(), *denied],
-        admitted_namespaces=admissions.check_full_replay_by_namespace(admitted_workloads),
+        admitted_namespaces=admissions.map_full_replay_by_namespace(admitted_workloads),
         admissions=admissions if admitted_workloads and rollout else None,
         rolled_workloads=admitted_workloads,
         suspended_jobs=list(_iter_suspended_jobs(workloads, queued.outlooks)),

@@ -318,7 +318,7 @@ class ScenarioRun:
         """
         leaving_pods = edit.find_leaving_pods(self.settled.cluster)
         arriving_pods = edit.find_arriving_pods(self.settled.cluster)
-        admissions = Admissions(self.settled.cluster, written={})
+        admissions = Admissions(self.settled.cluster, manifests={})
         denied_pods = admissions.replace_pods(leaving_pods, arriving_pods)
         for pod, _ in denied_pods:
             edit.change_pod(pod, None)
@@ -343,7 +343,7 @@ class ScenarioRun:
         change = WorkloadChange(str(owner), kept=kept_pods, removed=removed_pods, new=list(new_pods.values()))
 
         # Admission shortens `change.new` to the pods before the first denied one.
-        admissions = Admissions(cluster, written={})
+        admissions = Admissions(cluster, manifests={})
         if edit.workload is None:
             creation_failure = admissions.admit_more_pods(owner, change)
         else:
@@ -398,7 +398,7 @@ class ScenarioRun:
         cordoned_cluster = node_edits.cordon_nodes(self.settled.cluster, node_names)
         scheduler = Scheduler(node_edits.with_current_priorities(cordoned_cluster, node_names), self.call_extender)
         simulation = Simulation(scheduler, seed=self.seed, sampling=self.sampling)
-        admissions = Admissions(self.settled.cluster, written={})
+        admissions = Admissions(self.settled.cluster, manifests={})
         drain = NodeDrain(simulation, node_names, random=None, admissions=admissions)
         evictable = list(drain.evictable)
         drain.run()
@@ -859,7 +859,7 @@ def _collect_created_pods(
         unchecked_pods += [pod for pod in recreated_pods if pod.key not in run.admitted]
     keys += [failure.workload_key for failure in run.not_created]
 
-    denied_now = Admissions(run.settled.cluster, written={}).report_denied_replacements(unchecked_pods)
+    denied_now = Admissions(run.settled.cluster, manifests={}).report_denied_replacements(unchecked_pods)
     namespaces = {key.partition("/")[0] for key in (*run.admitted, *(pod.key for pod in recreated_pods))}
     admitted_namespaces = {**dict.fromkeys(namespaces, False), **run.admitted_namespaces}
     return _CreatedPods(keys, [*run.not_created, *denied_now], admitted_namespaces)

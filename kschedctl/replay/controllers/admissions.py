@@ -67,13 +67,13 @@ class Admitted(NamedTuple):
 class Admissions:
     """The replay of admission for objects that are created one after the other, and of their use of quotas.
 
-    ``written`` holds the manifests of workloads. Of other workloads, only the fields that scheduling reads are known,
+    ``manifests`` holds the manifests of workloads. Of other workloads, only the fields that scheduling reads are known,
     so plugins that read other fields are skipped.
     """
 
-    def __init__(self, cluster: Cluster, written: Mapping[Owner, JsonObject]) -> None:
+    def __init__(self, cluster: Cluster, manifests: Mapping[Owner, JsonObject]) -> None:
         self._cluster = cluster
-        self._written = written
+        self._manifests = manifests
         self._quotas = RemainingQuotas(cluster)
         self._replacement_denials: dict[tuple[str, int, int], tuple[Sequence[str], object]] = {}
         """Namespace and ids of containers and quotas -> denial messages, and the objects, to keep ids valid."""
@@ -94,7 +94,7 @@ class Admissions:
         ``changes`` has one change for each workload. The pods that it removes are released from quotas first, and
         denied pods are dropped from it. The reports have fixes, which are shared by bare pods that differ only in name.
         """
-        groups = group_bare_pods(workloads, changes, self._written)
+        groups = group_bare_pods(workloads, changes, self._manifests)
         has_equal_bare_pods = len(groups) < len(workloads)
 
         # Fast path: usually nothing is denied, and equal bare pods can be admitted at once
@@ -240,7 +240,7 @@ class Admissions:
 
         def replay(state: FixState, number: int) -> CreationAttempt:
             """Replay the creation of a number of pods in a changed state."""
-            trial = Admissions(state.cluster, self._written)
+            trial = Admissions(state.cluster, self._manifests)
             trial._quotas = RemainingQuotas(state.cluster, {**self._quotas.charged, request.namespace: state.quotas})
             return trial._replay_creation(request._replace(manifest=state.manifest), number)
 
@@ -256,7 +256,7 @@ class Admissions:
             count=count,
             kept=len(changes[0].kept),
             admitted=len(changes[0].new) if len(changes) == 1 else None,
-            document=self._written.get(owner),
+            document=self._manifests.get(owner),
             get_scheduler=lambda: self._scheduler,
             completes_rollout=completes_rollout,
         )
@@ -298,7 +298,7 @@ class Admissions:
         quotas = quotas_before.get_quotas(request.namespace)
         for step in state.steps:
             quotas = raise_quotas(step, quotas)
-        trial = Admissions(state.cluster, self._written)
+        trial = Admissions(state.cluster, self._manifests)
         trial._quotas = RemainingQuotas(state.cluster, {**quotas_before.charged, request.namespace: quotas})
 
         # Create new pods up to maxSurge. Whenever quotas allow none, delete the old pods that maxUnavailable lets go.
@@ -379,7 +379,7 @@ class Admissions:
 
     def copy(self) -> Admissions:
         """Return a copy with the current quotas, for another run."""
-        copy = Admissions(self._cluster, self._written)
+        copy = Admissions(self._cluster, self._manifests)
         copy._quotas = self._quotas.copy()
         return copy
 
@@ -469,16 +469,14 @@ class Admissions:
             denied += [(pod, admitted.denials) for pod in pods[admitted.number :]]
         return denied
 
-    def check_full_replay_by_namespace(self, workloads: Iterable[Struct]) -> dict[str, bool]:
-        """Return, for each namespace of the workloads, whether admission is replayed in full there.
+    def map_full_replay_by_namespace(self, workloads: Iterable[Struct]) -> dict[str, bool]:
+        """Map each namespace of the workloads to whether admission is replayed in full there.
 
-        A full replay requires the manifests of all workloads in the namespace.
+        A full replay requires the manifests of all these workloads in the namespace.
         """
-        is_replayed_in_full: dict[str, bool] = {}
-        for owner in map(get_identity, workloads):
-            has_only_known_manifests = is_replayed_in_full.get(owner.namespace, True)
-            is_replayed_in_full[owner.namespace] = has_only_known_manifests and owner in self._written
-        return is_replayed_in_full
+        owners = [get_identity(workload) for workload in workloads]
+        namespaces_without_manifest = {owner.namespace for owner in owners if owner not in self._manifests}
+        return {owner.namespace: owner.namespace not in namespaces_without_manifest for owner in owners}
 
     def with_current_quotas(self, cluster: Cluster) -> Cluster:
         """Return the cluster with the current quotas, or the same cluster if no quota was used."""
@@ -571,7 +569,7 @@ class Admissions:
         """
         if owner.kind == "Pod" or change.kept or change.removed or self._has_workload(owner):
             return ()
-        skipped = self._find_undecidable_plugins(owner.namespace, written=owner in self._written)
+        skipped = self._find_undecidable_plugins(owner.namespace, has_manifest=owner in self._manifests)
         names_by_kind = {owner.kind: owner.name}
         if owner.kind == "Deployment":
             names_by_kind["ReplicaSet"] = f"{owner.name}-*"
@@ -586,13 +584,13 @@ class Admissions:
             self._quotas.charge(request, 1)
         return ()
 
-    def _find_undecidable_plugins(self, namespace: str, *, written: bool) -> set[str]:
+    def _find_undecidable_plugins(self, namespace: str, *, has_manifest: bool) -> set[str]:
         """Return the admission plugins to skip, because their decision depends on something unknown.
 
-        The namespace of a ``written`` workload exists or will be created, so NamespaceLifecycle can be decided.
+        The namespace of a workload with a manifest exists or will be created, so NamespaceLifecycle can be decided.
         """
         unknown_plugins = set(iter_undecidable_plugins(self._cluster, namespace))
-        if written and is_missing_namespace(self._cluster, namespace):
+        if has_manifest and is_missing_namespace(self._cluster, namespace):
             unknown_plugins.discard(NAMESPACE_LIFECYCLE)
         return unknown_plugins
 
@@ -622,7 +620,7 @@ class Admissions:
 
     def _build_pod_create_request(self, owner: Owner, pod: Pod) -> CreateRequest:
         """Build the request that creates a pod of an owner."""
-        return build_pod_create_request(owner, pod, self._written.get(owner))
+        return build_pod_create_request(owner, pod, self._manifests.get(owner))
 
     def _find_admission_outcomes(
         self, create_request: CreateRequest, quotas: Sequence[ResourceQuota] | None = None
@@ -652,7 +650,7 @@ class Admissions:
         fields which scheduling does not read are added. Validation is skipped if it cannot fail.
         """
         namespace, manifest = create_request.namespace, create_request.manifest
-        skipped = self._find_undecidable_plugins(namespace, written=create_request.in_full)
+        skipped = self._find_undecidable_plugins(namespace, has_manifest=create_request.in_full)
         if manifest["kind"] == "Pod":
             skipped.update(iter_undecidable_plugins_for_pod(self._cluster, namespace, object_at(manifest, "spec")))
         if not create_request.in_full:
@@ -693,7 +691,7 @@ def create_new_claims_and_groups(cluster: Cluster) -> ClusterWithNewObjects:
     Return the cluster and a report on each denied object. The cluster lacks the objects that quotas or limits deny, and
     its quotas include the other new objects.
     """
-    admissions = Admissions(cluster, written={})
+    admissions = Admissions(cluster, manifests={})
     denied: dict[Owner, NotCreated] = {}
     admitted_by_field: dict[str, Any] = {}
     for kind in NEW_OBJECT_VERSIONS:
@@ -824,27 +822,27 @@ def build_claim_request(template: PersistentVolumeClaim, namespace: str, name: s
 
 
 def group_bare_pods(
-    workloads: Sequence[Struct], changes: Sequence[WorkloadChange], written: Mapping[Owner, JsonObject]
+    workloads: Sequence[Struct], changes: Sequence[WorkloadChange], manifests: Mapping[Owner, JsonObject]
 ) -> dict[object, list[int]]:
     """Group the indexes of new bare pods that differ only in name. Each other workload forms its own group.
 
-    ``written`` maps workloads to their manifests, if these are known. A pod with a manifest is compared by its
+    ``manifests`` maps workloads to their manifests, if these are known. A pod with a manifest is compared by its
     manifest.
     """
     groups: dict[object, list[int]] = {}
     for index, (workload, change) in enumerate(zip(workloads, changes, strict=True)):
         is_new_bare_pod = isinstance(workload, Pod) and len(change.new) == 1 and not (change.kept or change.removed)
-        key = _build_bare_pod_key(workload, written) if is_new_bare_pod else index
+        key = _build_bare_pod_key(workload, manifests) if is_new_bare_pod else index
         groups.setdefault(key, []).append(index)
     return groups
 
 
-def _build_bare_pod_key(pod: Any, written: Mapping[Owner, JsonObject]) -> tuple[object, ...]:
+def _build_bare_pod_key(pod: Any, manifests: Mapping[Owner, JsonObject]) -> tuple[object, ...]:
     """Build a key that is equal for bare pods with the same namespace, spec, annotations and labels.
 
-    The spec and the annotations are those of the pod's manifest in ``written``, if it is there.
+    The spec and the annotations are those of the pod's manifest, if it is known.
     """
-    document = written.get(get_identity(pod), {})
+    document = manifests.get(get_identity(pod), {})
     spec = document.get("spec") or pod.spec
     annotations = object_at(document, "metadata").get("annotations")
     return pod.metadata.namespace, msgspec.json.encode((spec, annotations, pod.metadata.labels))

@@ -220,7 +220,7 @@ def find_fixes_for_report(
     if change is None or template is None:
         return ()
     change.denied = len(change.new)  # the events say so, without a replay
-    admissions = Admissions(cluster, written={})
+    admissions = Admissions(cluster, manifests={})
     return admissions.find_fixes_by_message(get_identity(template), template, change, message)
 
 

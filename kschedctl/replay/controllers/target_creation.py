@@ -183,7 +183,7 @@ def _admit_new_pods(admissions: Admissions, existing: ExistingPods, workload: St
     return _AdmittedPods(
         not_created,
         first_denied=new_pods[admitted_count] if 0 < admitted_count < len(new_pods) else None,
-        is_replayed_in_full=all(admissions.check_full_replay_by_namespace([sized]).values()),
+        is_replayed_in_full=all(admissions.map_full_replay_by_namespace([sized]).values()),
     )
 
 

@@ -221,13 +221,15 @@ class QueuedPods:
             self._queue_woken_pods(occurrence)
 
     def _queue_woken_pods(self, occurrence: Occurrence) -> None:
-        """Put the waiting pods that an event may wake into the scheduling queue, each with its current rejectors.
+        """Add the waiting pods that an event may wake to the queue's unschedulable pods, those that failed first first.
 
-        The pods enter the queue in the order in which they failed. Pods that an earlier event put there are skipped.
+        Each comes with the plugins that reject it, as recorded or as of now. Pods that an earlier event put there are
+        skipped.
         """
         woken_pods: list[QueuedPod] = []
-        for number in self._advice.find_woken_infos(self._unwoken.keys(), self._unwoken_additions, occurrence):
-            woken_pods += self._unwoken.pop(number)
+        woken_infos = self._advice.find_woken_infos(self._unwoken.keys(), self._unwoken_additions, occurrence)
+        for info_number in woken_infos:
+            woken_pods += self._unwoken.pop(info_number)
         for pod in sorted(woken_pods, key=_get_timestamp):
             rejectors = self._rejectors_by_position[pod.position] or self._find_rejectors(pod.position)
             self.scheduling_queue.add_unschedulable_pod(pod, rejectors, pod.timestamp)

@@ -475,14 +475,15 @@ class DrainsInTurn:
             view = self.view.with_changes(self.view.cluster, {**self._state.closed.cordoned, **cordoned})
             self._switch_state(_SharedState.from_view(self.scheduler, view))
 
-    def drain_unneeded_node(self, row: Row, pending: Sequence[Position]) -> NodeTrial:
-        """Drain one more node, and undo the drain if it does not empty the node or if pending pods then fit there.
+    def drain_node_unless_pending_pods_fit(self, row: Row, pending: Sequence[Position]) -> NodeTrial:
+        """Drain one more node, and undo the drain if it does not empty the node or if the empty node fits pending pods.
 
-        `pending` has the positions of the pending pods. Raises KeyboardInterrupt if the simulation was interrupted.
+        `pending` has the positions of the pending pods. The result says why the drain was undone. Raises
+        KeyboardInterrupt if the simulation was interrupted.
         """
         trial = self.drain_node(row)
         if trial.why or not trial.moved:
-            return trial
+            return trial  # the drain failed and is already undone, or no pod moved, so that the node has no new room
         pods = self._find_pods_fitting_once_empty(row, pending)
         if not pods:
             return trial

@@ -188,7 +188,7 @@ def _try_to_remove_node(
     stranded = candidates.find_stranded_pods([*removed, row])
     if stranded:
         return NodeTrial.kept_for(stranded)
-    return drains.drain_unneeded_node(row, [*pending, *candidates.displaced])
+    return drains.drain_node_unless_pending_pods_fit(row, [*pending, *candidates.displaced])
 
 
 def _split_empty_nodes(candidates: EmptyingOrder, pools: Pools) -> tuple[list[Row], list[KeptNode]]:
