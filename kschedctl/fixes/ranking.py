@@ -279,17 +279,18 @@ class Rollouts:
         self._results: dict[int, tuple[RemedyTrial, RolloutResult | None]] = {}
 
     def replay(self, trial: RemedyTrial) -> RolloutResult | None:
-        """Return the result of rolling out the trial's changes, which is cached.
+        """Return the cached result of rolling out the trial's changes.
 
-        The result is None if no other pod has the changed template and no pod is evicted.
+        The result is None if the trial neither changes a workload nor evicts a pod, or if no other pod is affected.
         """
         if not trial.changes_workload and not trial.victims:
             return None
         if id(trial) not in self._results:
             from kschedctl.fixes.rollout_replay import replay_rollout  # noqa: PLC0415 - not for a pod without a workload
 
+            # The trial is stored with its result, so that no other object gets its id
             self._results[id(trial)] = trial, replay_rollout(trial, self._manifest)
-        _same_trial, result = self._results[id(trial)]
+        _trial, result = self._results[id(trial)]
         return result
 
     def is_harmless(self, trial: RemedyTrial) -> bool:

@@ -35,7 +35,7 @@ from kschedctl.lint.objects.manifests import (
     ManifestObjects,
     ObjectsByKind,
     TypedObject,
-    build_subject,
+    build_manifest_subject,
     find_release_namespaces,
     get_helm_release,
     may_create_pods,
@@ -126,7 +126,7 @@ class LintContext:
         objects = ManifestObjects()
         for document, place in located:
             default_namespace = namespace or release_namespaces.get(get_helm_release(place), "")
-            objects.add(build_subject(document, place, default_namespace))
+            objects.add(build_manifest_subject(document, place, default_namespace))
 
         subjects = tuple(objects.subjects)
         applied_sets = NO_SETS

@@ -330,18 +330,26 @@ class _RolloutReplay:
     def _find_nearby_placements(self, placement_index: int, position: Position) -> list[NearbyPlacement]:
         """Return the placements of other pods less than `NEARBY_NANOSECONDS` before or after a placement.
 
-        Earlier placements count if the pod is still on its node, and are returned first, in order of time. Later
-        placements count if the pod has no node yet, and only the last placement of each pod is returned. At most `2 *
-        MAX_NEARBY` placements in each direction are examined. `position` is the position of the placement's pod.
+        `position` is the position of the placement's pod. Earlier placements come first, in order of time.
+        """
+        candidates = self._list_earlier_placements(placement_index) + self._list_later_placements(placement_index)
+        return [
+            candidate
+            for candidate in candidates
+            if candidate.position != position and abs(candidate.nanoseconds) < NEARBY_NANOSECONDS
+        ]
+
+    def _list_earlier_placements(self, placement_index: int) -> list[NearbyPlacement]:
+        """Return the placements before the one at `placement_index` whose pods are still on their nodes.
+
+        At most `2 * MAX_NEARBY` placements are examined.
         """
         now = self.placements[placement_index].nanoseconds
-        nearby = [
-            NearbyPlacement(placed.position, placed.row, placed.nanoseconds - now)
-            for placed in self._placed[-2 * MAX_NEARBY :]
-            if self.view.node[placed.position] == placed.row
+        return [
+            NearbyPlacement(earlier.position, earlier.row, earlier.nanoseconds - now)
+            for earlier in self._placed[-2 * MAX_NEARBY :]
+            if self.view.node[earlier.position] == earlier.row
         ]
-        nearby += self._list_later_placements(placement_index)
-        return [other for other in nearby if other.position != position and abs(other.nanoseconds) < NEARBY_NANOSECONDS]
 
     def _list_later_placements(self, placement_index: int) -> list[NearbyPlacement]:
         """Return the last of the placements after the one at `placement_index` for each pod that has no node yet.

@@ -144,27 +144,32 @@ def _iter_other_volume_fixes(trial_node: TrialNode, claim: PersistentVolumeClaim
 def _rank_volumes(trial_node: TrialNode, claim: PersistentVolumeClaim) -> list[PersistentVolume]:
     """Return at most `MOST_VOLUMES` available volumes for the claim, the most suitable first.
 
-    Volumes that the node reaches come first, then volumes with the fewest differences from the claim, then small ones.
-    Volumes that are being deleted are left out.
+    Volumes that the node reaches come first, then those that need the fewest changes, then the smallest. Volumes that
+    are being deleted are left out.
     """
-    storage = get_listers(trial_node.cycle.view)
-
-    def build_rank_key(volume: PersistentVolume) -> tuple[bool, int, int, str]:
-        """Return the sort key of the volume, smallest for the most suitable."""
-        rows = storage.topology.find_reachable_rows(volume.spec.node_affinity)
-        is_reachable = trial_node.row is None or trial_node.row in rows
-        differences = adapt_claim_to_volume(claim, volume).differences
-        must_be_released = volume.spec.claim_ref is not None
-        change_count = len(differences) + (1 if must_be_released else 0)
-        size = to_billionths(parse_volume_storage(volume))
-        return not is_reachable, change_count, size, volume.metadata.name
-
     available_volumes = [
         volume
-        for volume in storage.volumes.values()
+        for volume in get_listers(trial_node.cycle.view).volumes.values()
         if volume.metadata.deletion_timestamp is None and _is_volume_available(trial_node, volume)
     ]
-    return sorted(available_volumes, key=build_rank_key)[:MOST_VOLUMES]
+    by_suitability = sorted(available_volumes, key=lambda volume: _build_rank_key(volume, trial_node, claim))
+    return by_suitability[:MOST_VOLUMES]
+
+
+def _build_rank_key(
+    volume: PersistentVolume, trial_node: TrialNode, claim: PersistentVolumeClaim
+) -> tuple[bool, int, int, str]:
+    """Return the key that sorts volumes by how suitable they are for the claim, the most suitable first.
+
+    A volume with a claim needs one change more than its differences from the claim: it must be released.
+    """
+    reachable_rows = get_listers(trial_node.cycle.view).topology.find_reachable_rows(volume.spec.node_affinity)
+    is_reachable = trial_node.row is None or trial_node.row in reachable_rows
+    change_count = len(adapt_claim_to_volume(claim, volume).differences)
+    if volume.spec.claim_ref is not None:
+        change_count += 1
+    size = to_billionths(parse_volume_storage(volume))
+    return not is_reachable, change_count, size, volume.metadata.name
 
 
 def _is_volume_available(trial_node: TrialNode, volume: PersistentVolume) -> bool:

@@ -156,8 +156,8 @@ def is_at_or_around(path: Path, other: Path) -> bool:
     return path[:length] == other[:length]
 
 
-def build_subject(document: JsonObject, place: Location, default_namespace: str) -> Subject:
-    """Build the subject for a manifest, whose name may be only a generateName.
+def build_manifest_subject(document: JsonObject, place: Location, default_namespace: str) -> Subject:
+    """Build the subject for a manifest. Without a name, it is named by its generateName.
 
     A manifest without a namespace gets ``default_namespace``, and a cluster-scoped kind gets "".
     """

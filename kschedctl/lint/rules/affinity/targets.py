@@ -293,9 +293,10 @@ AF_ANTI_REPLICAS_OVER_DOMAINS = Rule(
 
 
 def find_more_replicas_than_hosts(context: LintContext) -> Iterator[Problem]:
-    """Find serving workloads with a host port and too few usable nodes for their replicas, confirmed by a replay.
+    """Find replicated workloads with a host port that have more replicas than usable nodes, so that some stay Pending.
 
-    A rollout that must start a new pod first needs one more node.
+    A rollout that may not stop an old pod before a new one runs needs one node more. A workload is reported only if,
+    in a replay, no node has room once each usable node runs one replica.
     """
     facts = context.facts
     for workload in context.workloads:
@@ -312,18 +313,23 @@ def find_more_replicas_than_hosts(context: LintContext) -> Iterator[Problem]:
         has_too_few_nodes = excess > 0 or is_rollout_stuck
         if not len(rows) or not has_too_few_nodes or not facts.is_cluster_full_after_placing(workload, rows):
             continue
-        nodes = counted(len(rows), "usable node")
         if is_rollout_stuck:
-            all_nodes = (
-                "both usable nodes" if len(rows) == 2 else agreeing(len(rows), "the only usable node", f"all {nodes}")
-            )
+            all_nodes = _name_all_usable_nodes(len(rows))
             message = f"the port is in use on {all_nodes}, so a rollout has no room for its first new pod"
         else:
+            nodes = counted(len(rows), "usable node")
             message = (
                 f"{workload.highest_replicas_text}, but only {nodes} with room for one replica each: at least {excess} "
                 f"{agreeing(excess, 'stays', 'stay')} Pending"
             )
         yield workload.build_problem(path, message)
+
+
+def _name_all_usable_nodes(count: int) -> str:
+    """Return `the only usable node`, `both usable nodes` or, for more nodes, a text such as `all 3 usable nodes`."""
+    if count == 2:
+        return "both usable nodes"
+    return agreeing(count, "the only usable node", f"all {count:,} usable nodes")
 
 
 HP_HOSTPORT_OVER_NODES = Rule(

@@ -38,7 +38,7 @@ def find_selectors_without_nodes(context: LintContext) -> Iterator[Problem]:
             continue
         if facts.is_always_rejected_by(workload, (NodeAffinity,)):
             nodes = "the only node does not match" if len(facts) == 1 else f"none of the {len(facts):,} nodes matches"
-            message = f"{nodes} {describe_node_conditions(workload)}"
+            message = f"{nodes} {describe_node_requirements(workload)}"
             yield workload.build_problem(get_selection_path(workload), message, _suggest_label_value(facts, workload))
 
 
@@ -84,7 +84,7 @@ def find_selectors_with_one_node(context: LintContext) -> Iterator[Problem]:
             continue
         if len(facts) > 1 and selected.sum() == 1:
             name = facts.format_node_names(selected)
-            message = f"only node {name} matches {describe_node_conditions(workload)}"
+            message = f"only node {name} matches {describe_node_requirements(workload)}"
             yield workload.build_problem(get_selection_path(workload), message)
 
 
@@ -245,10 +245,10 @@ def get_selection_path(workload: Workload) -> Path:
     return NODE_TERMS if required is not None else ("nodeSelector",)
 
 
-def describe_node_conditions(workload: Workload) -> str:
+def describe_node_requirements(workload: Workload) -> str:
     """Describe the nodeSelector and required node affinity of a workload, such as `pool=web, zone=a or zone=b`.
 
-    Terms after the first `MAX_TERMS` are only counted.
+    Terms after the first `MAX_TERMS` are only counted. Without either, the text is `its node affinity`.
     """
     conditions = [f"{key}={value}" for key, value in workload.spec.node_selector.items()]
     terms = []

@@ -17,7 +17,7 @@ from kschedctl.lint.objects.kinds import WELL_KNOWN_DOMAINS, WrittenNodePool
 from kschedctl.lint.objects.subject import Problem, Subject, join_names
 from kschedctl.lint.objects.workload import Workload
 from kschedctl.lint.rule import WARNING, Rule
-from kschedctl.lint.rules.node_selection.affinity import describe_node_conditions, get_selection_path
+from kschedctl.lint.rules.node_selection.affinity import describe_node_requirements, get_selection_path
 from kschedctl.text.counts import counted
 
 _KARPENTER_PREFIXES = ("karpenter.sh/", "karpenter.k8s.")
@@ -51,7 +51,7 @@ def find_pods_without_node_pool(context: LintContext) -> Iterator[Problem]:
             continue
         if not any(_can_pool_create_node_for(pool, workload) for _, pool in pools):
             names = ", ".join(subject.name for subject, _ in pools)
-            message = f"no NodePool ({names}) can create a node that meets {describe_node_conditions(workload)}"
+            message = f"no NodePool ({names}) can create a node that meets {describe_node_requirements(workload)}"
             yield workload.build_problem(get_selection_path(workload), message)
 
 
