@@ -24,7 +24,8 @@ READABLE, SHARE, MIN_READABLE = 28, 3, 20
 """Texts are not folded to less than READABLE columns or 1/SHARE of the line, and never to less than MIN_READABLE, if
 there is another way."""
 LONG, LONG_READABLE, LONG_SHARE = 140, 44, 2
-"""Texts longer than LONG are not folded to less than LONG_READABLE columns or 1/LONG_SHARE of the line."""
+"""Texts longer than LONG are not folded to less than LONG_READABLE columns or 1/LONG_SHARE of the line, and never to
+less than READABLE. In narrow terminals, their tables become cards."""
 SHORT_WORD = 10
 """Words of at most this many characters are not broken in headers."""
 _HUMP = r"(?<=[a-z])(?=[A-Z])"
@@ -72,10 +73,7 @@ def fit_table(table: Table, width: int) -> tuple[Table, tuple[int, ...]] | None:
     # With all text columns stacked, wrap names
     stacked = _stack_columns(table, text_columns)
     available_width = width - _compute_gap_width(stacked)
-    least = [
-        readable if column.right else min(readable, MIN_READABLE)
-        for column, readable in zip(stacked.columns, _compute_readable_widths(stacked, width), strict=True)
-    ]
+    least = _compute_widths_with_wrapped_names(stacked, width)
     if sum(least) > available_width:
         return None
     return stacked, _distribute_width(least, _compute_full_widths(stacked), available_width)
@@ -164,6 +162,16 @@ def _compute_readable_widths(table: Table, available_width: int) -> list[int]:
     ]
 
 
+def _compute_widths_with_wrapped_names(table: Table, available_width: int) -> list[int]:
+    """Return the smallest widths at which numbers and long texts are easy to read. Other texts are wrapped."""
+    widths = _compute_readable_widths(table, available_width)
+    for i, column in enumerate(table.columns):
+        is_long_text = not column.keep and _compute_cell_width(table, i) > LONG
+        if not column.right and not is_long_text:
+            widths[i] = min(widths[i], MIN_READABLE)
+    return widths
+
+
 def _compute_readable_width(column: Column, cells: int, available_width: int) -> int:
     """Return the smallest width at which a column is easy to read. `cells` is the width of its widest cell.
 
@@ -175,12 +183,9 @@ def _compute_readable_width(column: Column, cells: int, available_width: int) ->
     full_width = max(cells, cell_len(format_header(column)))
     if column.keep:
         return full_width
-    readable = (
-        min(LONG_READABLE, available_width // LONG_SHARE)
-        if full_width > LONG
-        else min(READABLE, available_width // SHARE)
-    )
-    return min(full_width, max(readable, MIN_READABLE))
+    if full_width > LONG:
+        return max(min(LONG_READABLE, available_width // LONG_SHARE), READABLE)
+    return min(full_width, max(min(READABLE, available_width // SHARE), MIN_READABLE))
 
 
 def _split_at_break_points(line: str) -> list[str]:

@@ -132,7 +132,7 @@ def _build_rich_table(table: Table, widths: Sequence[int]) -> Layout:
 
 
 def _build_cards(table: Table, max_width: int) -> Layout:
-    """Build one card per row: its first text, and indented below it the other texts and a line with the numbers.
+    """Build one card per row: its first line, and indented below it the other texts and a line with the numbers.
 
     Numbers are the cells of right-aligned columns. Each number, and each text but the first, follows the name of its
     column. Cells without text are left out.
@@ -151,8 +151,10 @@ def _build_cards(table: Table, max_width: int) -> Layout:
                 numbers.append(label + " ".join(line.text for line in (first, *others)))
             elif texts:
                 texts.append(Stack((Marked(f"{label}{first.text}", first.tone), *others)))
-            else:  # the first text of a card needs no column name
-                texts.append(Stack((Marked(first.text, first.tone), *others)))
+            else:  # the first line of a card needs no column name
+                texts.append(Stack((first,)))
+                if others:
+                    texts.append(Stack(tuple(others)))
 
         number_line = [Stack((", ".join(numbers),))] if numbers else []
         for position, stack in enumerate([*texts, *number_line]):

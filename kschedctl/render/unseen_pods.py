@@ -77,7 +77,7 @@ def build_not_created_section(workloads: Sequence[NotCreated], style: Style) -> 
 
     Unless the style is wide, only the first workloads and commands are shown.
     """
-    columns = (Column("missing", right=True), Column("age"), Column("workload, reason"))
+    columns = (Column("missing", right=True), Column("age", right=True), Column("workload, reason"))
     title = f"{count(len(workloads), 'workload')} with pods that could not be created"
     shown_workloads, _ = limit_rows_by_style(workloads, style, WORKLOADS_SHOWN)
     commands = [command for workload in shown_workloads for command in style.commands.get(workload.workload, ())]
@@ -115,7 +115,7 @@ def build_held_back_section(waiting: Sequence[WaitingElsewhere], style: Style) -
 
     Unless the style is wide, the table has at most ENTRIES_SHOWN rows.
     """
-    columns = (Column("pods", right=True), Column("age"), Column("object, what it waits for"))
+    columns = (Column("pods", right=True), Column("age", right=True), Column("object, what it waits for"))
     table = build_table(waiting, columns, _build_holder_row, style, title=TITLE, limit=ENTRIES_SHOWN, full=False)
     fixes: list[Block] = []
     for entry in waiting:

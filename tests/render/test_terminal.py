@@ -82,6 +82,19 @@ def test_rows_become_cards_if_the_columns_do_not_fit() -> None:
     ]
 
 
+def test_long_texts_beside_numbers_become_cards_before_they_get_less_than_28_columns() -> None:
+    """The numbers and gaps take 21 columns and the indentation 2, so 28 are left in a terminal of 51 columns."""
+    columns = (Column("pods", right=True), Column("priority", right=True), Column("age", right=True), Column("cause"))
+    cause = "one two three four " * 8
+    table = Table(columns, (("1", "0", "9m", Stack(("Deployment web", cause.strip()))),))
+    table_lines = render_text((table,), Style(width=51)).splitlines()
+    assert table_lines[1].split() == ["1", "0", "9m", "Deployment", "web"]
+    card_lines = render_text((table,), Style(width=50)).splitlines()
+    assert card_lines[0] == "  Deployment web"
+    assert card_lines[1].startswith("    one two three four one two")
+    assert card_lines[-1] == "    pods: 1, priority: 0, age: 9m"
+
+
 @given(BLOCKS, st.integers(40, 200))
 def test_colours_change_nothing_else(block: Block, width: int) -> None:
     for room in (width, UNFOLDED):

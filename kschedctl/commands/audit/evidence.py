@@ -90,7 +90,7 @@ def build_queue_table(report: QueueSection, style: Style) -> Page:
     """
     columns = (
         Column("pods", right=True),
-        Column("age"),
+        Column("age", right=True),
         Column("queue", keep=True),
         Column("names, and what triggers a retry"),
     )

@@ -301,7 +301,7 @@ def build_waiting_table(section: PendingSection, style: Style, limit: int) -> tu
     if not rows:
         return (), ()
     shown_rows, note = limit_rows_by_style(rows, style, limit)
-    columns = (Column("severity", keep=True), Column("pods", right=True), Column("age"), Column("finding"))
+    columns = (Column("severity", keep=True), Column("pods", right=True), Column("age", right=True), Column("finding"))
     cells = []
     findings_above: tuple[Finding, ...] = ()
     for row in shown_rows:

@@ -128,7 +128,7 @@ def _build_cause_table(groups: tuple[PendingGroup, ...], style: Style) -> Page:
     priorities = {member.priority for group in groups for member in group.members}
     priority_column = number_columns("priority") if len(priorities) > 1 else []
     if style.wide:
-        columns = [*number_columns("pods"), *priority_column, Column("age"), Column("pod", keep=True)]
+        columns = [*number_columns("pods"), *priority_column, Column("age", right=True), Column("pod", keep=True)]
         columns += [Column("workload"), Column("verdict", keep=True), Column("cause"), Column("next")]
         rows = [
             row
@@ -136,7 +136,7 @@ def _build_cause_table(groups: tuple[PendingGroup, ...], style: Style) -> Page:
             for row in _iter_pod_rows_of_group(group, style, shows_priority=bool(priority_column))
         ]
         return build_table(rows, columns, keep_row, limit=None, full=False)
-    columns = [*number_columns("pods"), *priority_column, Column("age"), Column("workload and cause")]
+    columns = [*number_columns("pods"), *priority_column, Column("age", right=True), Column("workload and cause")]
     row = partial(_build_cause_row, style=style, shows_priority=bool(priority_column))
     return build_table(groups, columns, row, style, limit=GROUPS_SHOWN, full=False)
 
