@@ -28,7 +28,7 @@ from kschedctl.reports.scenario import (
     Step,
     build_scenario_schema,
 )
-from kschedctl.text.counts import agreeing
+from kschedctl.text.counts import agreeing, join_words
 
 FileReader = Callable[[str], Iterable[JsonObject]]
 """A function that reads the documents of a file that a scenario names."""
@@ -134,7 +134,7 @@ def load_scenario(document: JsonObject, where: str = "") -> Scenario:
         path = list(error.absolute_path)
         is_step = len(path) == 2  # ["steps", number]
         message = _add_step_and_field_to_message(_describe_schema_error(error, is_step), path, document)
-        raise InputError(message, where=where)
+        raise InputError(message, where=where, hint="kschedctl help what-if shows an example of each step")
     scenario: Scenario = convert_builtins(document, Scenario)
     return scenario
 
@@ -155,6 +155,11 @@ def _describe_schema_error(error: Any, is_step: bool) -> str:
         unknown_fields = sorted(set(error.instance) - set(known_fields))
         noun = agreeing(len(unknown_fields), "field", "fields")
         return f"unknown {noun} {', '.join(unknown_fields)}; known are {', '.join(known_fields)}"
+    if error.validator == "required":
+        missing_fields = [field for field in error.validator_value if field not in error.instance]
+        known_fields = list(error.schema.get("properties", {}))
+        verb = agreeing(len(missing_fields), "is", "are")
+        return f"{join_words(missing_fields)} {verb} missing; the fields are {', '.join(known_fields)}"
     if error.validator == "type" and error.schema.get("properties"):
         return f"{error.message} with the fields {', '.join(error.schema['properties'])}"
     return str(SCHEMA_MESSAGES.get(str(error.validator), error.message))

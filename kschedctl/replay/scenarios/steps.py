@@ -436,6 +436,9 @@ def _rename_pod(pod: Pod, name: str) -> Pod:
 
 def _suggest_workload(part: parts.NamedWorkload, cluster: Cluster) -> str:
     """Return a hint that names a workload with a similar name, or else says how to create the workload."""
+    namespace, slash, name = part.name.partition("/")
+    if slash:
+        return f"write namespace: {namespace} and name: {name}"
     owners = {find_owner(pod) for pod in cluster.pods.templates}
     names = [owner.name for owner in owners if (owner.kind, owner.namespace) == (part.kind, part.namespace)]
     similar = get_close_matches(part.name, names, 1)

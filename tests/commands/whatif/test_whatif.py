@@ -8,6 +8,7 @@ from typing import Any
 
 import jsonschema
 import pytest
+import yaml
 from small import (
     HOSTNAME,
     ZONE,
@@ -24,6 +25,7 @@ from small import (
 from kschedctl.cluster import Cluster
 from kschedctl.commands.drain import drain
 from kschedctl.commands.failures import simulate_failures
+from kschedctl.commands.help.command import read_topics
 from kschedctl.commands.schema import build_schema
 from kschedctl.commands.whatif import build_configuration_settings, whatif
 from kschedctl.commands.whatif.one_more_node import is_harmless
@@ -32,7 +34,7 @@ from kschedctl.errors import InputError, KschedctlError
 from kschedctl.render.page import Style
 from kschedctl.render.renderers import RENDERERS
 from kschedctl.replay.parallel import Workers
-from kschedctl.replay.scenarios import load_scenario
+from kschedctl.replay.scenarios import STEPS, get_step_name_and_parameters, load_scenario
 from kschedctl.reports.lost_nodes import LateReason
 from kschedctl.reports.placements import Spread
 from kschedctl.reports.scenario import build_scenario_schema
@@ -421,6 +423,13 @@ def test_steps_are_applied_in_order() -> None:
     assert {c.after for c in report.changes if c.change == "Moved"} == {"n2"}
 
 
+def test_help_topic_has_a_valid_step_of_each_kind() -> None:
+    blocks = read_topics()["what-if"].split("```")
+    (example,) = (block.removeprefix("yaml") for block in blocks if block.startswith("yaml\nsteps:"))
+    scenario = load_scenario(yaml.safe_load(example))
+    assert {get_step_name_and_parameters(step)[0] for step in scenario.steps} == set(STEPS)
+
+
 @pytest.mark.parametrize(
     ("steps", "message"),
     [
@@ -430,11 +439,18 @@ def test_steps_are_applied_in_order() -> None:
             "step 1 (cordon): contains more than one step; write each step",
         ),
         ([{}], "step 1: the step is empty"),
-        ([{"scale": {"name": "x"}}], "step 1 (scale): 'replicas' is a required property"),
+        (
+            [{"scale": {"name": "x"}}],
+            "step 1 (scale): replicas is missing; the fields are kind, namespace, name, replicas",
+        ),
         ([{"addNodes": {"count": 0}}], "step 1 (addNodes), count: 0 is less than the minimum of 1"),
         ([{"drain": {"nodes": ["n1"], "force": True}}], "step 1 (drain): unknown field force; known are nodes"),
         ([{"cordon": {"nodes": ["n1"]}}, {"drain": {"nodes": ["n9"]}}], 'step 2 (drain): node "n9" not found'),
         ([{"fail": {"zone": "x"}}], 'step 1 (fail): no node is in zone "x"'),
+        (
+            [{"scale": {"name": "shop/web", "replicas": 1}}],
+            "step 1 (scale): Deployment default/shop/web has no pods (write namespace: shop and name: web)",
+        ),
         ([{"scale": {"name": "nobody", "replicas": 1}}], "step 1 (scale): Deployment default/nobody has no pods"),
         ([{"priorityClass": {"name": "gold"}}], 'step 1 (priorityClass): PriorityClass "gold" not found'),
         ([{"addNodes": {"count": 1}}], "step 1 (addNodes): exactly one of like and template"),
