@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
 
-from kschedctl.api.arrays import Ints
+from kschedctl.api.arrays import Ints, Rows
 from kschedctl.api.columns import InternedTexts, TextColumn, TimeColumn
 from kschedctl.api.container_states import without_container_states
 from kschedctl.api.gangs import GangKey, find_gangs
@@ -418,6 +418,8 @@ class PodTableBuilder:
         self._rows = PodRows.empty()
         self._template: list[Ints] = []
         self._columns: list[PodTextColumns] = []
+        self.conflicts: list[tuple[str, str]] = []
+        """Namespace and name of each pod that was added more than once, with different contents. Filled by `build`."""
 
     def add_pods(self, pods: Iterable[Pod]) -> None:
         """Add pods as rows, and register their templates."""
@@ -465,9 +467,11 @@ class PodTableBuilder:
         self._shared = {}
         self._statuses = {}
         names = self._names
-        columns = self._columns
         template = np.concatenate(self._template)
         rows = np.array(_sort_and_deduplicate_rows(self._namespaces, names), np.int64)
+        if len(rows) < len(names):
+            self.conflicts = self._find_conflicts(rows, template)
+        columns = self._columns
         self._namespaces = []
         self._names = []
         self._template = []
@@ -478,6 +482,33 @@ class PodTableBuilder:
             list(map(names.__getitem__, rows.tolist())),
             PodTextColumns.take_from_parts(columns, rows),
         ).drop_unused_templates()
+
+    def _find_conflicts(self, kept_rows: Rows, template: Ints) -> list[tuple[str, str]]:
+        """Return the namespace and name of the pods of which a row that is not kept differs from the kept one.
+
+        `template` has the template's number for each row. A stored pod, which has a UID, may be changed by a manifest
+        without one: they do not conflict.
+        """
+        kept_row_by_key = {(self._namespaces[row], self._names[row]): row for row in kept_rows.tolist()}
+        is_dropped = np.ones(len(self._names), np.bool_)
+        is_dropped[kept_rows] = False
+        conflicts: dict[tuple[str, str], None] = {}
+        for row in np.flatnonzero(is_dropped).tolist():
+            key = (self._namespaces[row], self._names[row])
+            kept_row = kept_row_by_key[key]
+            texts, kept_texts = self._get_texts(row), self._get_texts(kept_row)
+            is_changed_by_manifest = texts.uid and not kept_texts.uid
+            if (template[row] != template[kept_row] or texts != kept_texts) and not is_changed_by_manifest:
+                conflicts[key] = None
+        return list(conflicts)
+
+    def _get_texts(self, row: int) -> PodTexts:
+        """Return the texts in the columns of a row."""
+        for columns in self._columns:
+            if row < len(columns.node.codes):
+                return PodTexts(*(column.get_text(row) for column in columns))
+            row -= len(columns.node.codes)
+        raise IndexError(row)
 
     def _convert_rows_to_columns(self) -> None:
         """Convert the rows collected so far to columns, which take less memory."""

@@ -34,6 +34,7 @@ from kschedctl.cluster import (
     OBSERVED,
     Gap,
     build_gaps,
+    fill_namespace,
     read_newer_version,
 )
 from kschedctl.errors import InputError
@@ -41,11 +42,13 @@ from kschedctl.sources.decoding import RESOURCE_FIELDS, decode_document, validat
 from kschedctl.sources.documents.place import Place, get_origin_file
 from kschedctl.sources.list_items import NodeItems, PodItems, to_plain_struct
 from kschedctl.sources.new_fields import FULLY_KNOWN_KINDS, NewFieldWarnings
-from kschedctl.text.counts import counted
+from kschedctl.text.counts import agreeing, counted
 
 CONFIGURATION = "KubeSchedulerConfiguration"
 MAX_REPORTED_FIELDS = 20
 """The maximum number of unknown fields of one document that are reported one by one."""
+MAX_REPORTED_CONFLICTS = 5
+"""The maximum number of objects with different definitions that are reported one by one."""
 STORED_WORKLOADS = frozenset(CREATION_KINDS) & POD_HOLDERS
 """The kinds of workloads. Objects without a UID are manifests, which are not part of the cluster."""
 
@@ -146,6 +149,29 @@ class Collector:
         if "Pod" in objects:
             objects["Pod"] = self._items.build_table()
         return objects
+
+    def list_conflicts(self, objects: Mapping[str, Sequence[object]]) -> list[str]:
+        """Return a warning for each object that is defined differently in two documents, which says which one is used.
+
+        A manifest that changes an object of the cluster, which has a UID, is meant to differ and does not count.
+        `objects` are the collected objects by kind. At most MAX_REPORTED_CONFLICTS objects are named, and the remaining
+        ones are only counted.
+        """
+        batches_by_kind: dict[str, list[ObjectBatch]] = {}
+        for batch in self.batches:
+            batches_by_kind.setdefault(batch.kind, []).append(batch)
+        conflicts: list[str] = []
+        for kind, batches in batches_by_kind.items():
+            if kind == "Pod":
+                conflicts += _iter_conflicts_of_pods(batches, self._items.conflicts)
+            elif kind not in OBSERVED and kind != OTHER_CUSTOM_RESOURCE:
+                conflicts += _iter_conflicts_of_kind(kind, batches, objects[kind])
+        conflicts += _iter_conflicts_of_manifests(self.manifests)
+        if len(conflicts) > MAX_REPORTED_CONFLICTS:
+            further_count = len(conflicts) - MAX_REPORTED_CONFLICTS
+            verb = agreeing(further_count, "differs", "differ")
+            conflicts[MAX_REPORTED_CONFLICTS:] = [f"{counted(further_count, 'more object')} {verb} between documents"]
+        return conflicts
 
     def add_document(self, document: object, place: Place) -> None:
         """Add a parsed document or list item to the cluster's objects, to the manifests, or to both.
@@ -401,6 +427,71 @@ def _validate_object(kind: str, obj: Any, get_place: Callable[[], Place]) -> Non
     validate_names(obj.metadata, get_place, may_be_generated=kind == "Pod")
     if kind in RESOURCE_FIELDS:
         validate_quantities(RESOURCE_FIELDS[kind](obj), get_place)
+
+
+def _iter_conflicts_of_kind(kind: str, batches: Sequence[ObjectBatch], objects: Sequence[object]) -> Iterator[str]:
+    """Yield a warning for each object of a kind that has different contents in two documents.
+
+    `objects` are the objects of all batches, in the same order.
+    """
+    if len({batch.origin for batch in batches}) < 2:
+        return
+    latest: dict[tuple[str, str, str], tuple[int, str]] = {}
+    index = 0
+    for batch in batches:
+        for namespace, name in zip(batch.namespaces, batch.names, strict=True):
+            key = _build_object_key(kind, namespace, name)
+            if key in latest:
+                earlier_index, earlier_origin = latest[key]
+                earlier_object, later_object = fill_namespace(objects[earlier_index]), fill_namespace(objects[index])
+                is_changed_by_manifest = earlier_object.metadata.uid and not later_object.metadata.uid
+                is_same_document = earlier_origin == batch.origin
+                if earlier_object != later_object and not is_changed_by_manifest and not is_same_document:
+                    yield _describe_conflict(key, earlier_origin, batch.origin)
+            latest[key] = index, batch.origin
+            index += 1
+
+
+def _iter_conflicts_of_pods(
+    batches: Sequence[ObjectBatch], conflicting_pods: Iterable[tuple[str, str]]
+) -> Iterator[str]:
+    """Yield a warning for each of the conflicting pods, given as namespace and name."""
+    origins_by_pod: dict[tuple[str, str], list[str]] = {pod: [] for pod in conflicting_pods}
+    if not origins_by_pod:
+        return
+    for batch in batches:
+        for pod in zip(batch.namespaces, batch.names, strict=True):
+            if pod in origins_by_pod:
+                origins_by_pod[pod].append(batch.origin)
+    for pod, origins in origins_by_pod.items():
+        *_, earlier_origin, later_origin = origins
+        yield _describe_conflict(_build_object_key("Pod", *pod), earlier_origin, later_origin)
+
+
+def _iter_conflicts_of_manifests(manifests: Iterable[Manifest]) -> Iterator[str]:
+    """Yield a warning for each workload to create that two documents define differently.
+
+    Pods are left out, because they are objects as well. So are workloads with only a generateName, which are all new.
+    """
+    latest: dict[tuple[str, str, str], Manifest] = {}
+    for manifest in manifests:
+        kind, metadata = str(manifest.document["kind"]), object_at(manifest.document, "metadata")
+        if kind == "Pod" or not metadata.get("name"):
+            continue
+        key = _build_object_key(kind, str(metadata.get("namespace") or ""), str(metadata["name"]))
+        earlier = latest.get(key)
+        if earlier is not None and earlier.document != manifest.document:
+            yield _describe_conflict(key, earlier.place.origin, manifest.place.origin)
+        latest[key] = manifest
+
+
+def _describe_conflict(key: tuple[str, str, str], earlier_origin: str, later_origin: str) -> str:
+    """Describe that the object with this key is defined in two documents, of which the later one is used."""
+    kind, namespace, name = key
+    title = f"{kind} {namespace}/{name}" if namespace else f"{kind} {name}"
+    if earlier_origin == later_origin:
+        return f"{title} is defined twice in {later_origin}, differently; the later definition is used"
+    return f"{title} differs between {earlier_origin} and {later_origin}; the one in {later_origin} is used"
 
 
 def _build_object_key(kind: str, namespace: str, name: str) -> tuple[str, str, str]:

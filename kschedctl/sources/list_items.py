@@ -177,6 +177,11 @@ class PodItems:
         self._specs = {}
         return self._builder.build()
 
+    @property
+    def conflicts(self) -> list[tuple[str, str]]:
+        """Namespace and name of the pods that were added with different contents. Known once the table is built."""
+        return self._builder.conflicts
+
     def build_rows(self, items: Sequence[Any], get_place: Callable[[int], Place] | None) -> PodRows:
         """Build the rows of items, and register new templates.
 

@@ -92,8 +92,10 @@ def read_paths(
         hint = next((f"build it with {option}" for option in build_options if option), "")
         raise InputError("contains no Kubernetes objects", where=", ".join(paths) or "no file", hint=hint)
     collector.warnings += [f"{dump}: a cluster-info dump does not include {NOT_IN_DUMPS}" for dump in files.dumps]
+    objects = collector.objects
+    collector.warnings += collector.list_conflicts(objects)
     return ReadResult(
-        objects=collector.objects,
+        objects=objects,
         manifests=tuple(collector.manifests),
         stored=tuple(collector.stored),
         around=tuple(collector.around),

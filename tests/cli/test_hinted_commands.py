@@ -22,6 +22,10 @@ HINTS = {
     "kschedctl versions {} 1.36": (["versions", "1.33"], ["versions 1.33 1.36"]),
     "kschedctl whatif --compare-version {} {}": ([], ["whatif --compare-version 1.35 1.36 --demo"]),
     "Node groups: id, min, max, target, nodes, template, as in `kschedctl help scale`.": ([], ["help scale"]),
+    "kschedctl help what-if shows an example of each step": (
+        ["whatif", '{"steps": [{"drian": {}}]}', "--demo"],
+        ["help what-if"],
+    ),
     "list all kinds with: kschedctl schema": (["schema", "no-such"], ["schema"]),
     "kschedctl explain -A prints the same": (["browse", "--demo"], ["explain -A --demo"]),
     "kschedctl topology lists all": (["topology", "no-such", "--demo"], ["topology --demo"]),

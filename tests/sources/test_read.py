@@ -163,7 +163,10 @@ def test_configuration_among_the_files(tmp_path: Path) -> None:
 def test_manifests_in_removed_versions() -> None:
     """The versions are from Kubernetes' deprecated API migration guide."""
     old = [("extensions/v1beta1", "Deployment"), ("batch/v1beta1", "CronJob"), ("apps/v1", "Deployment")]
-    documents = [{"apiVersion": version, "kind": kind, "metadata": {"name": "a"}} for version, kind in old]
+    documents = [
+        {"apiVersion": version, "kind": kind, "metadata": {"name": f"a{number}"}}
+        for number, (version, kind) in enumerate(old)
+    ]
     assert read_paths(["-"], stdin=encode_documents(*documents)).warnings == (
         "standard input: document 1: Deployment in apiVersion extensions/v1beta1 was removed in 1.16",
         "standard input: document 2 (line 2): CronJob in apiVersion batch/v1beta1 was removed in 1.25",
@@ -421,3 +424,72 @@ def test_shared_parts_do_not_change_the_snapshot() -> None:
     expected, found = Fork.from_cluster(plain), Fork.from_cluster(shared)
     assert found.pods.info.tolist() == expected.pods.info.tolist() == [0, 1, 2, 1, 3, 4, 0, 5]
     assert found.node.tolist() == expected.node.tolist()
+
+
+def build_budget(min_available: int, uid: str = "") -> dict[str, Any]:
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "web", "namespace": "shop", "uid": uid},
+        "spec": {"minAvailable": min_available},
+    }
+
+
+def build_deployment(replicas: int) -> dict[str, Any]:
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "web"},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": {"app": "web"}},
+            "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": []}},
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later", "title"),
+    [
+        (build_budget(1, UID), build_budget(2, UID), "PodDisruptionBudget shop/web"),
+        (build_budget(1), build_budget(2), "PodDisruptionBudget shop/web"),
+        (build_pod("a"), build_pod("a", nodeName="n1"), "Pod shop/a"),
+        (build_pod("a"), build_pod("a", priority=5), "Pod shop/a"),
+        (build_node("n1"), {**build_node("n1"), "spec": {"unschedulable": True}}, "Node n1"),
+        (build_deployment(1), build_deployment(2), "Deployment default/web"),
+    ],
+)
+def test_objects_that_differ_between_files_are_named(
+    earlier: dict[str, Any], later: dict[str, Any], title: str, tmp_path: Path
+) -> None:
+    first, second = tmp_path / "1.json", tmp_path / "2.json"
+    first.write_text(json.dumps(earlier))
+    second.write_text(json.dumps(later))
+    result = read_paths([str(tmp_path)])
+    assert result.warnings == (f"{title} differs between {first} and {second}; the one in {second} is used",)
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later"),
+    [
+        (build_budget(1), build_budget(1)),
+        (build_pod("a"), build_pod("a")),
+        (build_deployment(1), build_deployment(1)),
+        (build_budget(1, UID), build_budget(2)),  # the manifest changes the stored object
+        (build_pod("a"), build_pod("b")),
+    ],
+)
+def test_equal_objects_and_changes_by_manifests_give_no_warning(
+    earlier: dict[str, Any], later: dict[str, Any], tmp_path: Path
+) -> None:
+    (tmp_path / "1.json").write_text(json.dumps(earlier))
+    (tmp_path / "2.json").write_text(json.dumps(later))
+    assert read_paths([str(tmp_path)]).warnings == ()
+
+
+def test_only_the_first_conflicts_are_named(tmp_path: Path) -> None:
+    for file, node in (("1.json", ""), ("2.json", "n1")):
+        (tmp_path / file).write_text("".join(json.dumps(build_pod(f"a{i}", nodeName=node)) for i in range(8)))
+    warnings = read_paths([str(tmp_path)]).warnings
+    assert len(warnings) == 6
+    assert warnings[-1] == "3 more objects differ between documents"
