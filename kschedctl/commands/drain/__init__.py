@@ -8,7 +8,8 @@ back, and then the node is not empty. The pods of a node that is unreachable or 
 staging/src/k8s.io/kubectl/pkg/drain (v1.36).
 
 The eviction of a node's pods is in `kschedctl/replay/node_drain.py`. Pending pods that can run only on the drained
-nodes, whatever room is made elsewhere, are stranded. Other pending pods are left out of the replay.
+nodes, whatever room is made elsewhere, are stranded. Other pending pods are left out of the replay. If some of them
+get a node, a second replay schedules them before the drain.
 """
 
 from __future__ import annotations
@@ -26,10 +27,11 @@ from kschedctl.api.node_health import NodeHealth
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import find_owner
 from kschedctl.cluster import Cluster
-from kschedctl.commands.drain.report import DisplacedWorkload, Drain, QuotaOutcome
+from kschedctl.commands.drain.report import DisplacedWorkload, Drain, HarmAfterPendingPods, QuotaOutcome
 from kschedctl.commands.whatif.one_more_node import build_scenario_with_enough_nodes
 from kschedctl.replay.controllers.admissions import Admissions
 from kschedctl.replay.controllers.budget_fixes import choose_budget_fix, find_pods_without_node
+from kschedctl.replay.controllers.budget_statuses import with_current_budget_statuses
 from kschedctl.replay.controllers.eviction import Evictions
 from kschedctl.replay.controllers.job_failures import JobFailures
 from kschedctl.replay.edits import cordon_nodes, find_node_names, with_current_priorities
@@ -56,12 +58,12 @@ from kschedctl.replay.placements import (
     summarize_evictions,
 )
 from kschedctl.replay.pools import find_unready_nodes
-from kschedctl.replay.settling import find_pending_pods_left_out
+from kschedctl.replay.settling import find_pending_pods_left_out, settle
 from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
 from kschedctl.replay.terminating_pods import find_down_nodes
 from kschedctl.replay.unknown import build_unknown_fields, find_simulation_unknowns, merge_unknown_kinds
 from kschedctl.replay.volumes import find_pinned_volumes
-from kschedctl.reports.placements import UnplacedPods, explain_pinned_pods, select_displaced_pods
+from kschedctl.reports.placements import PendingLeftOut, UnplacedPods, explain_pinned_pods, select_displaced_pods
 from kschedctl.reports.unknown import ClusterBasis
 from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom, SearchOptions
@@ -106,7 +108,13 @@ def drain(
     if report.interrupted:
         return report
     left_out = find_pending_pods_left_out(Scheduler(cordon_nodes(cluster, node_names), call_extender))
-    report = replace(report, pending_left_out=left_out)
+    harm = _find_harm_after_pending_pods(cluster, report, left_out, options)
+    report = replace(
+        report,
+        pending_left_out=left_out,
+        harm_after_pending_pods=harm,
+        safe=report.safe and harm == HarmAfterPendingPods(),
+    )
     drain_first = _find_nodes_to_drain_first(cluster, report, options)
     if drain_first:  # no other remedy is needed
         return replace(report, drain_first=drain_first)
@@ -115,6 +123,41 @@ def drain(
         unplaced_without_budgets=_find_pods_unplaced_without_budgets(cluster, report, options),
         remedy=_find_scenario_with_enough_nodes(cluster, report, options),
     )
+
+
+def _find_harm_after_pending_pods(
+    cluster: Cluster, report: Drain, left_out: PendingLeftOut, options: SearchOptions
+) -> HarmAfterPendingPods:
+    """Find the harm that the drain does only if the pending pods are scheduled first, as `whatif` does.
+
+    The drain is replayed a second time, but only if pending pods get a node. What happens to pods that are pending now
+    does not count as harm, and neither does what the pending pods do without the drain.
+    """
+    no_harm = HarmAfterPendingPods()
+    if left_out.fitting is None or not left_out.may_take_room:
+        return no_harm
+    settled = settle(cluster, **options)
+    if settled.interrupted:
+        return no_harm
+    settled_cluster = with_current_budget_statuses(settled.cluster, before=cluster)
+    later_report = drain_nodes(settled_cluster, report.nodes, **options)
+
+    pending = {pod.key for pod in cluster.unbound_pods()} | settled.waiting.keys()
+    unplaced = _list_unplaced_pods(report)
+    evicted = {eviction.pod for eviction in select_displaced_pods(report.evicted)}
+    blocked = {blocked.pod for blocked in report.blocked}
+    newly_unplaced = [pod for pod in _list_unplaced_pods(later_report) if pod not in {*pending, *unplaced}]
+    newly_evicted = dict.fromkeys(eviction.pod for eviction in select_displaced_pods(later_report.evicted))
+    return HarmAfterPendingPods(
+        blocked=tuple(entry.pod for entry in later_report.blocked if entry.pod not in {*pending, *blocked}),
+        unplaced=tuple(newly_unplaced),
+        evicted=tuple(pod for pod in newly_evicted if pod not in {*pending, *evicted, *newly_unplaced}),
+    )
+
+
+def _list_unplaced_pods(report: Drain) -> list[str]:
+    """List the keys of the evicted and preempted pods that fit on no other node."""
+    return [pod for group in report.unplaced for pod in group.pods]
 
 
 def _find_nodes_to_drain_first(cluster: Cluster, report: Drain, options: SearchOptions) -> tuple[str, ...]:

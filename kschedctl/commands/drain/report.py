@@ -85,6 +85,37 @@ class DisplacedWorkload(Document, frozen=True):
         return GateProblem("not-scheduled", f"Workload {self.workload}", f"its successor {self.reason}")
 
 
+class HarmAfterPendingPods(Document, frozen=True):
+    """The harm that the drain does only if the pending pods that get a node take their room first."""
+
+    blocked: tuple[str, ...] = ()
+    """Pods of the drained nodes that then cannot be evicted."""
+    unplaced: tuple[str, ...] = ()
+    """Running pods that then fit on no other node."""
+    evicted: tuple[str, ...] = ()
+    """Pods of other nodes that are then preempted, and get another node."""
+
+    def iter_gate_problems(self) -> Iterator[GateProblem]:
+        """Yield a problem for each harmed pod, for CI."""
+        reason = "once pending pods have taken their room"
+        yield from (GateProblem("eviction-blocked", f"Pod {pod}", f"blocks the drain {reason}") for pod in self.blocked)
+        yield from (GateProblem("not-scheduled", f"Pod {pod}", f"fits nowhere else {reason}") for pod in self.unplaced)
+        yield from (GateProblem("evicted", f"Pod {pod}", f"is preempted {reason}") for pod in self.evicted)
+
+    def describe(self) -> tuple[str, ...]:
+        """Return a clause on each kind of harm, the worst first."""
+        kinds = (
+            (self.blocked, "cannot be evicted", "cannot be evicted"),
+            (self.unplaced, "fits nowhere else", "fit nowhere else"),
+            (self.evicted, "is preempted", "are preempted"),
+        )
+        return tuple(
+            f"{join_first_few(pods)} {agreeing(len(pods), singular, plural)} once pending pods have taken their room"
+            for pods, singular, plural in kinds
+            if pods
+        )
+
+
 class Drain(Report, frozen=True):
     """The effect of draining some nodes."""
 
@@ -99,8 +130,8 @@ class Drain(Report, frozen=True):
     """True if in every run each evicted pod gets another node, no pod is lost, and no other pod is evicted.
 
     No pending pod may lose its nominated node, or the only nodes where it can run, and no pod may stay Terminating on a
-    node that is unreachable or not ready. The fields `loses_data`, `ask_to_stay`, `outages` and `starting_over` name
-    what evictions harm all the same.
+    node that is unreachable or not ready. All of this must also hold if pending pods take room first. The fields
+    `loses_data`, `ask_to_stay`, `outages` and `starting_over` name what evictions harm all the same.
     """
     moved: tuple[MovedPod, ...] = ()
     unplaced: tuple[UnplacedPods, ...] = ()
@@ -197,6 +228,8 @@ class Drain(Report, frozen=True):
     """The command that drains the nodes, or () if they cannot be drained."""
     pending_left_out: PendingLeftOut = PendingLeftOut()
     """The pending pods, which take no part in the replay."""
+    harm_after_pending_pods: HarmAfterPendingPods = HarmAfterPendingPods()
+    """The harm that a second replay shows, in which the pending pods are scheduled before the drain."""
     kind: str = "Drain"
 
     def build_headline_parts(self) -> tuple[str, ...]:
@@ -303,7 +336,11 @@ class Drain(Report, frozen=True):
             yield f"{len(self.terminating):,} {verb} still terminating (grace period ends {self.grace_ends})"
 
     def _iter_effects_on_pending_pods(self) -> Iterator[str]:
-        """Describe the pending pods that can run nowhere else, and those that lose their nominated node."""
+        """Describe how pending pods and the drain harm each other.
+
+        Pending pods may be unable to run elsewhere or lose their nominated node, or take the room of evicted pods.
+        """
+        yield from self.harm_after_pending_pods.describe()
         if self.stranded:
             can = agreeing(len(self.stranded), "pending pod can", "pending pods can")
             yield f"{len(self.stranded):,} {can} run nowhere else ({first_few(self.stranded)})"
@@ -513,6 +550,7 @@ class Drain(Report, frozen=True):
         if self.stranded:
             pods = counted(len(self.stranded), "pending pod")
             costs.append(FixCost(CostKind.PARTIAL, f"leaves {pods} without any node ({first_few(self.stranded, 1)})"))
+        costs += [FixCost(CostKind.PARTIAL, clause) for clause in self.harm_after_pending_pods.describe()]
         if losing_nomination := [pod for pod in self.nominated if pod not in self.stranded]:
             pods = counted(len(losing_nomination), "pending pod")
             text = f"takes the nominated node of {pods} ({first_few(losing_nomination, 1)})"
@@ -657,5 +695,6 @@ class Drain(Report, frozen=True):
                 if pod not in self.stranded
             ),
             *(GateProblem("returned", f"Pod {pod}", returned) for pod in self.returned),
+            *self.harm_after_pending_pods.iter_gate_problems(),
             *(pod.gate_problem for pod in select_displaced_pods(self.evicted)),
         ]
