@@ -281,9 +281,10 @@ class Rollouts:
     def replay(self, trial: RemedyTrial) -> RolloutResult | None:
         """Return the cached result of rolling out the trial's changes.
 
-        The result is None if the trial neither changes a workload nor evicts a pod, or if no other pod is affected.
+        The result is None if the trial neither changes a workload nor evicts a pod nor cordons a node, or if no other
+        pod is affected.
         """
-        if not trial.changes_workload and not trial.victims:
+        if not trial.changes_workload and not trial.victims and not trial.cordoned_nodes:
             return None
         if id(trial) not in self._results:
             from kschedctl.fixes.rollout_replay import replay_rollout  # noqa: PLC0415 - not for a pod without a workload

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
+from msgspec import structs
 
 from kschedctl.api.arrays import Position, Row
 from kschedctl.api.objects import Pod
@@ -15,12 +16,14 @@ from kschedctl.api.ownership import find_owner
 from kschedctl.api.resource_names import PODS
 from kschedctl.cluster import Cluster
 from kschedctl.commands.make_room.movable import has_scratch_data
+from kschedctl.commands.make_room.rehearsal import Rehearsal
 from kschedctl.commands.make_room.report import (
     FragmentedResource,
     HeldPods,
     MakeRoom,
     PlacedPod,
     PodMove,
+    PreemptionMeanwhile,
     SearchedPlans,
     TerminatingRoom,
 )
@@ -30,6 +33,7 @@ from kschedctl.commands.make_room.shortage import find_shortages, find_sufficien
 from kschedctl.fixes.queue_replay import find_node_once_others_are_gone, replay_queue_without_pods
 from kschedctl.replay import kubectl
 from kschedctl.replay.controllers.job_failures import find_job_name
+from kschedctl.replay.edits import is_made_up
 from kschedctl.replay.pending_pods import are_other_replicas_available, describe_overdue_time
 from kschedctl.replay.placements import MissingStorageClasses
 from kschedctl.replay.pools import compare_pools
@@ -43,7 +47,71 @@ from kschedctl.scheduler.simulation.simulation import Simulation
 
 
 def build_report(room: RoomMaking) -> MakeRoom:
-    """Build the report of a finished or interrupted search."""
+    """Build the report of a finished or interrupted search.
+
+    The plan is discarded if a pod for which it makes room would preempt other pods before the plan is done.
+    """
+    preemption = _find_preemption_meanwhile(room)
+    if preemption is not None:
+        return _build_report_without_plan(room, preemption)
+    return _build_report_with_plan(room)
+
+
+def _build_report_without_plan(room: RoomMaking, preemption: PreemptionMeanwhile) -> MakeRoom:
+    """Build the report of a search whose plan is discarded because of a preemption."""
+    pods = room.before.view.pods.objects
+    moving_for = {search.wanted for search in room.searches}
+    rows = {position: row for position, row in room.rows.items() if position not in moving_for}
+    without_plan = replace(room, stage=room.before, parts=[], rows=rows, also_placed={}, adopted=[])
+    report = _build_report_with_plan(without_plan)
+    return structs.replace(
+        report,
+        missing=tuple(pods[position].key for position in room.wanted if position in moving_for),
+        preemption_meanwhile=preemption,
+    )
+
+
+def _find_preemption_meanwhile(room: RoomMaking) -> PreemptionMeanwhile | None:
+    """Find the first preemption by a pod for which the plan makes room, while the plan keeps nodes cordoned.
+
+    The eviction of a pod wakes the waiting pod, which cannot use the room on the cordoned nodes yet. Pods that are
+    alike are tried once. Pods that do not exist yet need not be created before the plan is done.
+    """
+    pods = room.before.view.pods
+    wanted = {
+        pods.get_info_number(search.wanted): search.wanted
+        for search in room.searches
+        if not is_made_up(pods.objects[search.wanted])
+    }
+    names = room.before.view.nodes.names
+    for stage in _iter_cordoned_stages(room):
+        for position in wanted.values():
+            attempted = stage.fork()
+            outcome = attempted.build_simulation().attempt_pod(position)
+            if outcome is not None and outcome.victims:
+                return PreemptionMeanwhile(
+                    pod=pods.objects[position].key,
+                    node=room.before.view.get_node_name(outcome.victims[0]),
+                    evicted=tuple(pods.objects[victim].key for victim in outcome.victims),
+                    cordoned=tuple(names[row] for row in sorted(stage.cordoned)),
+                )
+    return None
+
+
+def _iter_cordoned_stages(room: RoomMaking) -> Iterator[Rehearsal]:
+    """Yield the cluster after the moves off each node, with the nodes that the plan keeps cordoned at that time."""
+    stage = room.before
+    for part in room.parts:
+        for source, moves in itertools.groupby(part.moved, key=lambda move: move.source):
+            stage = stage.with_cordoned(part.emptied | {source})
+            for move in moves:
+                stage.view.forget(move.position)
+                stage.view.assume(move.position, move.target)
+            yield stage
+
+
+def _build_report_with_plan(room: RoomMaking) -> MakeRoom:
+    """Build the report with the moves of the plan, if there are any."""
     pods = room.before.view.pods.objects
     missing_pods = [pods[position].key for position in room.wanted if position not in room.rows]
     simulation = room.stage.build_simulation()

@@ -191,6 +191,25 @@ class TerminatingRoom(Document, frozen=True):
     """For how long the first of the pods should have been gone when the cluster was read; empty if unknown."""
 
 
+class PreemptionMeanwhile(Document, frozen=True):
+    """The preemption that a plan would cause before it is done, because it keeps nodes cordoned for a while."""
+
+    pod: str
+    """The pod for which room is made. The first eviction wakes it."""
+    node: str
+    """The node where it preempts."""
+    evicted: tuple[str, ...]
+    """The pods that it preempts."""
+    cordoned: tuple[str, ...]
+    """The nodes that are cordoned meanwhile."""
+
+    def describe(self) -> str:
+        """Return a clause that says when the pod preempts which pods."""
+        are = agreeing(len(self.cordoned), "is", "are")
+        evicted = join_first_few(self.evicted)
+        return f"while {join_first_few(self.cordoned)} {are} cordoned, it would preempt {evicted} on {self.node}"
+
+
 class MakeRoom(Report, frozen=True):
     """The moves after which the pods fit. Each move was replayed, and leaves no pod without a node."""
 
@@ -208,6 +227,8 @@ class MakeRoom(Report, frozen=True):
     """kube-scheduler's message for the first pod that does not fit."""
     preempts: tuple[str, ...] = ()
     """Pods that kube-scheduler itself preempts for the first pod as soon as it tries that pod."""
+    preemption_meanwhile: PreemptionMeanwhile | None = None
+    """The preemption for which the best plan was discarded: moving pods would cost more than it gains."""
     preemptor: str = ""
     """The first pod that does not fit without moves; empty if all pods fit."""
     rivals: tuple[str, ...] = ()
@@ -261,6 +282,9 @@ class MakeRoom(Report, frozen=True):
                 subject,
                 f"– {self._describe_room_after_termination(self.terminating_room)}{doubt}",
             )
+        if self.preemption_meanwhile is not None:
+            why = self.preemption_meanwhile.describe()
+            return ("No safe plan found for", first_few(self.missing), f"– {why}{doubt}")
         subject = first_few(self.missing)
         verdict, sentence = self._describe_failed_search()
         if self.terminating_room:

@@ -84,6 +84,11 @@ class RemedyTrial:
         return owner.kind not in ("Pod", "Node")
 
     @property
+    def cordoned_nodes(self) -> tuple[str, ...]:
+        """The nodes that the changes keep cordoned for a while."""
+        return tuple(dict.fromkeys(fix.cordoned_node for fix in self.changes if fix.cordoned_node))
+
+    @property
     def raises_priority(self) -> bool:
         """True if the pod is tried with a higher PriorityClass, so that it can preempt other pods."""
         return any(change.kind == FixKind.USE_PRIORITY_CLASS for change in self.changes)
