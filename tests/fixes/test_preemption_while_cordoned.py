@@ -1,8 +1,7 @@
 """Check that no pod is moved if the waiting pod would preempt others while the node is cordoned for the move.
 
-Pod d/urgent needs 3 CPUs. n1 has 2 free beside d/api, which can only move to n2. n3 has 2 free beside d/batch and d/log,
-which cannot move.
-The eviction of d/api wakes d/urgent, which cannot use n1 before it is uncordoned.
+Pod d/urgent needs 3 CPUs. n1 has 2 free beside d/api, which can only move to n2. n3 has 2 free beside d/batch and
+d/log, which cannot move. The eviction of d/api wakes d/urgent, which cannot use n1 before it is uncordoned.
 """
 
 from __future__ import annotations

@@ -703,13 +703,13 @@ def test_pod_without_room_does_not_prevent_room_for_others() -> None:
 
 
 def test_first_pod_of_the_queue_keeps_its_room() -> None:
-    """b cannot move, so only n1 can be emptied. Each pod needs all of it, and the first in the queue gets it."""
+    """b cannot move, so only n1 can be emptied. Each pod needs all of it, and the first in the queue gets it.
+
+    Neither of them may preempt a or b.
+    """
     wants = [build_waiting_pod("4", "first", priority=9), build_waiting_pod("4", "second", priority=8)]
-    report = search_room(
-        [build_node("n1"), build_node("n2"), build_replica("a", "n1", "2"), build_replica("b", "n2", "2"), *wants],
-        "first",
-        "second",
-    )
+    running = [build_replica("a", "n1", "2", priority=9), build_replica("b", "n2", "2", priority=9)]
+    report = search_room([build_node("n1"), build_node("n2"), *running, *wants], "first", "second")
     assert [placed.pod for placed in report.placed] == ["d/first"]
     assert report.missing == ("d/second",)
 
