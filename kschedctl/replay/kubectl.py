@@ -115,16 +115,17 @@ KINDS_WITH_ROLLOUT_STATUS = ("Deployment", "StatefulSet")
 
 
 def render_wait_for_replacement(pod: Pod, *, are_others_available: bool) -> str:
-    """Return the command that waits until the evicted pod's replacement runs, or a comment if kubectl has none.
+    """Return the command that waits until the evicted pod's replacement runs.
 
-    kubectl can only wait until all pods of a workload are available. If other pods of the workload are not, the
-    command would end with an error, so that a comment is returned as well.
+    kubectl can only wait until all pods of a workload are available. If other pods of the workload are not, or if
+    kubectl cannot wait for the workload, the command asks the user to press Enter. Without a terminal it fails.
     """
     owner = find_owner(pod)
     if owner.kind in KINDS_WITH_ROLLOUT_STATUS and are_others_available:
         target = f"{owner.kind.lower()}/{owner.name}"
         return render_command("rollout", "status", "-n", owner.namespace, target, "--timeout=5m")
-    return f"# wait until the replacement of {pod.key} runs"
+    prompt = f"Press Enter once the replacement of {pod.key} runs"
+    return f"echo {quote(prompt)} && read -r REPLY"
 
 
 def render_stuck_deletion_checks(node: str, *pods: Pod) -> tuple[str, str]:

@@ -63,7 +63,8 @@ class Arguments:
 
 def run(store: Store, line: str) -> None:
     """Run one command line as a shell would, with pipes. Raises RefusedError if a command is unknown or fails."""
-    if line.startswith("#"):  # a comment
+    is_prompt = line.startswith("echo ") and line.endswith(" && read -r REPLY")
+    if line.startswith("#") or is_prompt:
         return
     shell = shlex.shlex(line, posix=True, punctuation_chars="|;&<>")
     shell.whitespace_split = True

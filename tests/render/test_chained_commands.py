@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from kschedctl.api.objects import Pod, PodMeta, PodSpec, PodStatus
 from kschedctl.commands.browse.answers import describe_remedy
 from kschedctl.commands.browse.session import format_fix_commands
 from kschedctl.commands.remedies.report import Remedies, SearchReport
 from kschedctl.render.page import Style
 from kschedctl.render.renderers import RENDERERS
+from kschedctl.replay.kubectl import render_wait_for_replacement
 from kschedctl.reports.remedy import Remedy, chain_commands
 
 COMMANDS = ("kubectl cordon n1", "kubectl drain n1", "kubectl uncordon n1")
@@ -38,6 +40,23 @@ def test_commands_in_the_browser_are_joined() -> None:
 
 def test_json_has_a_list() -> None:
     assert json.loads(RENDERERS["json"](REPORT, Style()))["remedies"][0]["commands"] == list(COMMANDS)
+
+
+@pytest.mark.parametrize(
+    ("typed", "calls"),
+    [("\n", ["cordon n1", "uncordon n1", "patch"]), ("", ["cordon n1", "uncordon n1"])],
+    ids=["the user presses Enter", "there is no terminal"],
+)
+@pytest.mark.parametrize("shell", ["bash", "sh"])
+def test_commands_wait_for_the_user_if_kubectl_cannot_wait(
+    tmp_path: Path, shell: str, typed: str, calls: list[str]
+) -> None:
+    pod = Pod(PodMeta("p", "d"), PodSpec(), PodStatus())
+    wait = render_wait_for_replacement(pod, are_others_available=True)  # a pod without a controller
+    kubectl = 'kubectl() { echo "$*" >> calls; }'
+    script = "\n".join((kubectl, *chain_commands(("kubectl cordon n1", wait, "kubectl uncordon n1", "kubectl patch"))))
+    subprocess.run([shell, "-c", script], cwd=tmp_path, input=typed, text=True, check=False)
+    assert (tmp_path / "calls").read_text().splitlines() == calls
 
 
 def test_shell_stops_at_the_first_failure(tmp_path: Path) -> None:

@@ -98,10 +98,7 @@ def _build_commands_section(report: MakeRoom, style: Style) -> Page:
         is_overdue = report.terminating_room is not None and report.terminating_room.overdue
         title = "Find out what keeps the terminating pods" if is_overdue else "Wait for"
         return section(title, *map(Command, chain_commands(report.commands))) if report.commands else ()
-    must_wait = any(command.startswith("#") for command in report.commands)  # a comment says for what to wait
     title = "Commands that make room for the other pods" if report.missing else "Commands"
-    if must_wait:
-        title += "; run them in parts, up to each comment that says to wait"
     # Between commands joined by &&, a comment would end the chain in an interactive zsh
     return section(title, *map(Command, (*_iter_comments(report, style.width - 2), *chain_commands(report.commands))))
 

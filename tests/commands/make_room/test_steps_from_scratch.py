@@ -73,7 +73,7 @@ def replay(objects: list[Json], report: MakeRoom) -> int:
             assert move.tied == len(best)
             places[name] = move.target
             assert not [other for other, at in places.items() if not at and other not in (WANTED, OTHER)]
-        elif not command.startswith(("kubectl wait", "kubectl rollout status", "# wait")):
+        elif not command.startswith(("kubectl wait", "kubectl rollout status", "echo")):
             _, word, name = command.split()
             (cordoned.add if word == "cordon" else cordoned.remove)(name)
     assert not cordoned

@@ -324,9 +324,9 @@ def test_node_stays_cordoned_until_the_replacement_runs(sibling: str) -> None:
     move = next(each for each in found if each.kinds == ("MovePod",))
     assert ("other pods of Deployment d/web are not available either" in (move.weakens or "")) == bool(sibling)
     commands = move.commands
-    comment = "# wait until the replacement of d/moved runs"
+    prompt = "echo 'Press Enter once the replacement of d/moved runs' && read -r REPLY"
     status = "kubectl rollout status -n d deployment/web --timeout=5m"
-    assert commands[-2:] == (comment if sibling else status, "kubectl uncordon n1")
+    assert commands[-2:] == (prompt if sibling else status, "kubectl uncordon n1")
 
 
 def test_pod_of_the_lowest_priority_is_moved_first() -> None:
