@@ -29,6 +29,13 @@ RULES = {
             "Taint the node with what the pod does not tolerate, or scale its workload down first",
         ),
         AuditRule("evicted", "warning", "A pod is evicted", "It has to make room", "Add nodes, or change priorities"),
+        AuditRule(
+            "uneven-spread",
+            "warning",
+            "Pods are spread less evenly than their constraint demands",
+            "Losing one domain takes down more of them",
+            "Set matchLabelKeys: [pod-template-hash] in the spread constraint",
+        ),
         AuditRule("undecided", "warning", "Not certain", "Not everything was read", "Read what is missing"),
     )
 }

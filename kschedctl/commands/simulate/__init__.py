@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from kschedctl.admission.not_replayed import BUILT_IN_NAMESPACES
 from kschedctl.api.arrays import Position
 from kschedctl.api.json_values import JsonObject
+from kschedctl.api.labels import SelectorError
 from kschedctl.api.objects import Pod, StoredJob, StoredJobSpec, Struct
 from kschedctl.api.ownership import Owner, find_owner
 from kschedctl.api.workloads import CronJob, Job, get_identity
@@ -79,6 +80,9 @@ from kschedctl.reports.unknown import ClusterBasis
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, has_unadmitted, has_unchecked_objects
 from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
+from kschedctl.scheduler.plugins.pod_topology_spread.constraints import HARD
+from kschedctl.scheduler.plugins.pod_topology_spread.filtering import compute_constraint_skew, count_pods_per_domain
+from kschedctl.scheduler.plugins.pod_topology_spread.plugin import PodTopologySpread
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.outcome import Outcome
 from kschedctl.scheduler.simulation.simulation import Simulation
@@ -567,7 +571,45 @@ def _build_workload_placement(rollout: Rollout, simulation: Simulation) -> repor
         surge=change.surge if rollout.status else 0,
         unavailable=change.unavailable if rollout.status else 0,
         may_be_unchanged=change.may_be_unchanged,
+        uneven_spreads=tuple(_iter_uneven_spreads(rollout, simulation)) if rollout.status else (),
     )
+
+
+def _iter_uneven_spreads(rollout: Rollout, simulation: Simulation) -> Iterator[reports.UnevenSpread]:
+    """Yield the DoNotSchedule spread constraints of a rollout's new pods that the pods exceed in the end.
+
+    Nothing is yielded while old pods are left, or if no profile with PodTopologySpread schedules the pods.
+    """
+    view = simulation.view
+    new_pods = rollout.change.new
+    if rollout.old or not new_pods:
+        return
+    position = Position(view.pods.index[new_pods[0].key])
+    framework = simulation.find_framework(position)
+    plugin = framework.plugins.get(PodTopologySpread.name) if framework else None
+    if not isinstance(plugin, PodTopologySpread):
+        return
+    info = view.pods.get_info(position)
+    try:
+        constraints = plugin.settings.get_constraints(info, view, HARD)
+    except SelectorError:
+        return  # the pods cannot be scheduled at all
+    keys_with_revisions = {
+        written.topology_key for written in info.spec.topology_spread_constraints if written.match_label_keys
+    }
+    is_deployment = Owner.parse(rollout.change.workload).kind == "Deployment"
+    for constraint in constraints:
+        counts = count_pods_per_domain(constraint, constraints, plugin.settings, info, view)
+        skew = compute_constraint_skew(counts.counts[counts.exists], constraint)
+        if skew > constraint.max_skew:
+            domains = np.flatnonzero(counts.exists).tolist()
+            yield reports.UnevenSpread(
+                key=constraint.topology_key,
+                pods={counts.column.values[domain]: int(counts.counts[domain]) for domain in domains},
+                skew=skew,
+                max_skew=constraint.max_skew,
+                counts_old_pods=is_deployment and constraint.topology_key not in keys_with_revisions,
+            )
 
 
 def prepare_simulation(

@@ -42,7 +42,34 @@ from kschedctl.reports.waiting_elsewhere import (
     has_unadmitted,
 )
 from kschedctl.scheduler.queueing.scheduling_queue import TIMEOUT
-from kschedctl.text.counts import agreeing, counted, first_few, join_first_few
+from kschedctl.text.counts import agreeing, counted, first_few, join_first_few, join_words
+
+
+class UnevenSpread(Document, frozen=True):
+    """A DoNotSchedule spread constraint that a workload's pods exceed at the end of a rollout."""
+
+    key: str
+    """The topology key."""
+    pods: dict[str, int]
+    """The number of counted pods in each domain."""
+    skew: int
+    max_skew: int
+    counts_old_pods: bool
+    """True if it is a Deployment's constraint without matchLabelKeys, which also counts the pods of the old version."""
+
+    def describe(self, workload: str) -> str:
+        """Return the sentence that the workload ends up unevenly spread, with the cause if it is known."""
+        domains, numbers = join_words(list(self.pods)), join_words([f"{number:,}" for number in self.pods.values()])
+        text = (
+            f"{workload} ends up unevenly spread over {self.key}: {numbers} pods in {domains} (skew {self.skew:,}, "
+            f"maxSkew {self.max_skew:,})"
+        )
+        if self.counts_old_pods:
+            text += (
+                ", because the constraint also counted the old pods while new ones were placed; matchLabelKeys: "
+                "[pod-template-hash] in the constraint prevents this"
+            )
+        return text
 
 
 class WorkloadPlacement(Document, frozen=True):
@@ -68,6 +95,8 @@ class WorkloadPlacement(Document, frozen=True):
     """The maximum number of additional pods during the rollout."""
     unavailable: int = 0
     """The maximum number of missing pods during the rollout."""
+    uneven_spreads: tuple[UnevenSpread, ...] = ()
+    """The DoNotSchedule spread constraints that the pods exceed once all old pods are removed."""
     may_be_unchanged: bool = False
     """True if the pods have the manifest's template already, as far as it matters for scheduling, so that applying the
     manifest may replace none of them.
@@ -513,7 +542,7 @@ class SimulationReport(Report, frozen=True):
         """Yield warnings about the harm that the changes cause.
 
         They are about violated PodDisruptionBudgets, workloads without a running pod, Jobs that fail, insufficient
-        storage, and volumes that pods on several nodes cannot share.
+        storage, volumes that pods on several nodes cannot share, and pods that end up unevenly spread.
         """
         yield from describe_violated_budgets(self.violated_budgets, self.evicted)
         if self.outages:
@@ -521,6 +550,8 @@ class SimulationReport(Report, frozen=True):
         yield from (job.describe() for job in self.failed_jobs)
         yield from self.exceeded_storage
         yield from self.volumes_on_several_nodes
+        for workload in self.workloads:
+            yield from (spread.describe(workload.workload) for spread in workload.uneven_spreads)
 
     @property
     def _summary_verdict(self) -> str:
@@ -570,6 +601,11 @@ class SimulationReport(Report, frozen=True):
                 for workload in self.stuck_rollouts
             ),
             *(entry.gate_problem for entry in find_unadmitted_objects(self.waiting_elsewhere)),
+            *(
+                GateProblem("uneven-spread", workload.workload, spread.describe("it"))
+                for workload in self.workloads
+                for spread in workload.uneven_spreads
+            ),
             *(
                 eviction.gate_problem
                 for eviction in select_displaced_pods(self.all_evictions)

@@ -20,6 +20,7 @@ from kschedctl.commands.audit.topology.report import BrokenDomain, LostDomain, S
 from kschedctl.scheduler.plugins.pod_topology_spread.constraints import HARD, NAME, SOFT, SpreadConstraint
 from kschedctl.scheduler.plugins.pod_topology_spread.filtering import (
     DomainCounts,
+    compute_constraint_skew,
     count_pods_per_domain,
     find_emptiest_domain,
 )
@@ -337,17 +338,6 @@ def _build_constraint_report(
         least_pods=int(counts[-1]) if len(counts) else 0,
         losses=tuple(_iter_domain_losses(names, fullest_first, counts, constraint, is_hard=is_hard)),
     )
-
-
-def compute_constraint_skew(counts: Counts, constraint: SpreadConstraint) -> int:
-    """Return the difference between the most and the fewest pods in a domain, 0 without domains.
-
-    As in upstream, the minimum counts as 0 if there are fewer domains than minDomains.
-    """
-    if not len(counts):
-        return 0
-    minimum = 0 if len(counts) < constraint.min_domains else counts.min()
-    return int(counts.max() - minimum)
 
 
 def _iter_domain_losses(

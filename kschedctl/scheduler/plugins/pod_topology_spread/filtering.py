@@ -180,6 +180,17 @@ class DomainCounts(msgspec.Struct, frozen=True):
         return minimum
 
 
+def compute_constraint_skew(counts: Counts, constraint: SpreadConstraint) -> int:
+    """Return the difference between the most and the fewest pods in a domain, 0 without domains.
+
+    As in upstream, the minimum counts as 0 if there are fewer domains than minDomains.
+    """
+    if not len(counts):
+        return 0
+    minimum = 0 if len(counts) < constraint.min_domains else counts.min()
+    return int(counts.max() - minimum)
+
+
 def count_pods_per_domain(
     constraint: SpreadConstraint,
     constraints: Sequence[SpreadConstraint],
