@@ -497,7 +497,7 @@ class PodTableBuilder:
             key = (self._namespaces[row], self._names[row])
             kept_row = kept_row_by_key[key]
             texts, kept_texts = self._get_texts(row), self._get_texts(kept_row)
-            is_changed_by_manifest = texts.uid and not kept_texts.uid
+            is_changed_by_manifest = bool(texts.uid) != bool(kept_texts.uid)
             if (template[row] != template[kept_row] or texts != kept_texts) and not is_changed_by_manifest:
                 conflicts[key] = None
         return list(conflicts)

@@ -133,11 +133,14 @@ def group_unplaced_pods(
     for outcome in outcomes:
         if not outcome.is_placed:
             pod = simulation.view.pods.objects[outcome.position]
+            known_cause = causes.get(pod.key, "")
+            if not known_cause and outcome.verdict != NOT_CREATED:
+                known_cause = explain_confining_volume(simulation.view, pod)
             group = _GroupKey(
                 workload=workloads.get(pod.key) or str(find_owner(pod)),
                 verdict=outcome.verdict,
                 message=outcome.message,
-                known_cause=causes.get(pod.key) or explain_confining_volume(simulation.view, pod),
+                known_cause=known_cause,
                 place=_find_waiting_queue(simulation, outcome) if with_queues else NO_QUEUE,
             )
             pods_by_group.setdefault(group, []).append(pod)

@@ -144,18 +144,24 @@ class Collector:
 
     @property
     def objects(self) -> dict[str, Sequence[Any]]:
-        """All collected objects by kind, with pods as a table. No more objects can be added afterwards."""
-        objects: dict[str, Sequence[Any]] = dict(self._objects)
+        """All collected objects by kind, with pods as a table. No more objects can be added afterwards.
+
+        A stored workload, which has a UID, is not replaced by a manifest that has yet to be applied.
+        """
+        objects: dict[str, Sequence[Any]] = {
+            kind: _drop_manifests_of_stored_objects(kind, collected) if kind in POD_HOLDERS else collected
+            for kind, collected in self._objects.items()
+        }
         if "Pod" in objects:
             objects["Pod"] = self._items.build_table()
         return objects
 
-    def list_conflicts(self, objects: Mapping[str, Sequence[object]]) -> list[str]:
+    def list_conflicts(self) -> list[str]:
         """Return a warning for each object that is defined differently in two documents, which says which one is used.
 
-        A manifest that changes an object of the cluster, which has a UID, is meant to differ and does not count.
-        `objects` are the collected objects by kind. At most MAX_REPORTED_CONFLICTS objects are named, and the remaining
-        ones are only counted.
+        A manifest that changes an object of the cluster, which has a UID, is meant to differ and does not count. At
+        most MAX_REPORTED_CONFLICTS objects are named, and the remaining ones are only counted. Conflicts of pods are
+        known once `objects` was read.
         """
         batches_by_kind: dict[str, list[ObjectBatch]] = {}
         for batch in self.batches:
@@ -165,7 +171,7 @@ class Collector:
             if kind == "Pod":
                 conflicts += _iter_conflicts_of_pods(batches, self._items.conflicts)
             elif kind not in OBSERVED and kind != OTHER_CUSTOM_RESOURCE:
-                conflicts += _iter_conflicts_of_kind(kind, batches, objects[kind])
+                conflicts += _iter_conflicts_of_kind(kind, batches, self._objects[kind])
         conflicts += _iter_conflicts_of_manifests(self.manifests)
         if len(conflicts) > MAX_REPORTED_CONFLICTS:
             further_count = len(conflicts) - MAX_REPORTED_CONFLICTS
@@ -429,6 +435,17 @@ def _validate_object(kind: str, obj: Any, get_place: Callable[[], Place]) -> Non
         validate_quantities(RESOURCE_FIELDS[kind](obj), get_place)
 
 
+def _drop_manifests_of_stored_objects(kind: str, objects: Sequence[Any]) -> list[Any]:
+    """Return the objects of a kind without those that have no UID although another one of their name has."""
+
+    def build_key(obj: Any) -> tuple[str, str, str]:
+        """Return the object's kind, namespace and name."""
+        return _build_object_key(kind, obj.metadata.namespace, obj.metadata.name)
+
+    stored = {build_key(obj) for obj in objects if obj.metadata.uid}
+    return [obj for obj in objects if obj.metadata.uid or build_key(obj) not in stored]
+
+
 def _iter_conflicts_of_kind(kind: str, batches: Sequence[ObjectBatch], objects: Sequence[object]) -> Iterator[str]:
     """Yield a warning for each object of a kind that has different contents in two documents.
 
@@ -444,7 +461,7 @@ def _iter_conflicts_of_kind(kind: str, batches: Sequence[ObjectBatch], objects: 
             if key in latest:
                 earlier_index, earlier_origin = latest[key]
                 earlier_object, later_object = fill_namespace(objects[earlier_index]), fill_namespace(objects[index])
-                is_changed_by_manifest = earlier_object.metadata.uid and not later_object.metadata.uid
+                is_changed_by_manifest = bool(earlier_object.metadata.uid) != bool(later_object.metadata.uid)
                 is_same_document = earlier_origin == batch.origin
                 if earlier_object != later_object and not is_changed_by_manifest and not is_same_document:
                     yield _describe_conflict(key, earlier_origin, batch.origin)

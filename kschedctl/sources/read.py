@@ -93,7 +93,7 @@ def read_paths(
         raise InputError("contains no Kubernetes objects", where=", ".join(paths) or "no file", hint=hint)
     collector.warnings += [f"{dump}: a cluster-info dump does not include {NOT_IN_DUMPS}" for dump in files.dumps]
     objects = collector.objects
-    collector.warnings += collector.list_conflicts(objects)
+    collector.warnings += collector.list_conflicts()
     return ReadResult(
         objects=objects,
         manifests=tuple(collector.manifests),

@@ -487,6 +487,19 @@ def test_equal_objects_and_changes_by_manifests_give_no_warning(
     assert read_paths([str(tmp_path)]).warnings == ()
 
 
+@pytest.mark.parametrize("stored_first", [True, False])
+def test_stored_workload_is_not_replaced_by_a_manifest(tmp_path: Path, stored_first: bool) -> None:
+    """The manifest is what would be applied to the cluster, in whichever order the files are read."""
+    manifest = {**build_deployment(2), "kind": "StatefulSet"}
+    stored = {**build_deployment(1), "kind": "StatefulSet", "metadata": {"name": "web", "uid": UID}}
+    for number, document in enumerate([stored, manifest] if stored_first else [manifest, stored]):
+        (tmp_path / f"{number}.json").write_text(json.dumps(document))
+    result = read_paths([str(tmp_path)])
+    assert [workload.metadata.uid for workload in result.objects["StatefulSet"]] == [UID]
+    assert [entry.document["spec"]["replicas"] for entry in result.manifests] == [2]
+    assert result.warnings == ()
+
+
 def test_only_the_first_conflicts_are_named(tmp_path: Path) -> None:
     for file, node in (("1.json", ""), ("2.json", "n1")):
         (tmp_path / file).write_text("".join(json.dumps(build_pod(f"a{i}", nodeName=node)) for i in range(8)))

@@ -201,6 +201,8 @@ class SimulationReport(Report, frozen=True):
             return self._describe_no_pods()
         if self.growth:
             return self._describe_growth(self.growth)
+        if self._replayed_stuck_rollouts and not self.variation:
+            return self._describe_replayed_stuck_rollouts()
         waiting = self._describe_waiting_objects()
         sentence = self._append_conditions(self._describe_placed_pods())
         if waiting:
@@ -222,6 +224,33 @@ class SimulationReport(Report, frozen=True):
         if self.new_homeless_pods:
             return counted(self.new_homeless_pods, "running pod loses its node", "running pods lose their nodes")
         return "Scheduled" if has_waiting_objects or self.unplaced else "All scheduled"
+
+    @property
+    def _replayed_stuck_rollouts(self) -> tuple[WorkloadPlacement, ...]:
+        """The workloads whose replayed rollouts do not get to their end."""
+        return tuple(workload for workload in self.workloads if workload.is_rollout_stuck)
+
+    def _describe_replayed_stuck_rollouts(self) -> tuple[str, str]:
+        """Return a verdict and a sentence about rollouts that get stuck: which pods run, and which are not created.
+
+        Pods that get no node are counted only if there are other workloads, because old pods keep running.
+        """
+        first, *others = self._replayed_stuck_rollouts
+        if others:
+            verdict = f"{1 + len(others):,} rollouts stuck:"
+            progress = "; ".join(f"{workload.workload} {workload.rollout}" for workload in (first, *others))
+        else:
+            verdict, progress = f"Rollout of {first.workload}", first.rollout
+        clauses = [progress + self._build_side_effects_text(names_stuck=False)]
+        if self.not_created:
+            clauses.append(f"not created: {self._describe_pods_not_created()}")
+        if len(self.workloads) > 1 + len(others):
+            total = self.placed + self.unplaced
+            clauses.append(
+                f"{self.placed:,} of {counted(total, 'new pod')} {agreeing(self.placed, 'gets', 'get')} a node"
+            )
+        sentence = self._append_conditions("; ".join(clauses))
+        return (verdict, f"{sentence}{describe_doubt(self.unknown)}")
 
     def _describe_stuck_rollouts(self) -> str:
         """Return a clause that names the workloads whose rollouts get stuck before their old pods are removed."""
@@ -445,6 +474,10 @@ class SimulationReport(Report, frozen=True):
     @property
     def _side_effects_text(self) -> str:
         """A clause such as ", 2 pods evicted, 1 rollout stuck", or an empty string without side effects."""
+        return self._build_side_effects_text(names_stuck=True)
+
+    def _build_side_effects_text(self, *, names_stuck: bool) -> str:
+        """Build the clause about side effects. `names_stuck` says whether it counts the stuck rollouts."""
         text = self._describe_evictions()
         if self.chain and self.chain.deleted:
             deleted = counted(self.chain.deleted, "pod")
@@ -458,7 +491,7 @@ class SimulationReport(Report, frozen=True):
         if removed:
             text += f" after {counted(removed, 'old pod is', 'old pods are')} removed"
         stuck_count = sum(workload.is_rollout_stuck for workload in self.workloads)
-        if stuck_count:
+        if stuck_count and names_stuck:
             text += f", {counted(stuck_count, 'rollout')} stuck"
         delayed = self._count_delayed_pods() if any(workload.rollout for workload in self.workloads) else 0
         if delayed:
