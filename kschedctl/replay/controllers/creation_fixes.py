@@ -19,6 +19,7 @@ from kschedctl.admission.request import AdmissionRequest, Writable
 from kschedctl.api.json_values import Json, JsonObject, object_at
 from kschedctl.api.objects import ResourceQuota, ResourceQuotaStatus, Struct
 from kschedctl.api.ownership import Owner, find_controller
+from kschedctl.api.quantity import Quantity, parse_quantity
 from kschedctl.api.workloads import POD_TEMPLATE_PATHS, SCALED_KINDS, USUAL_TEMPLATE_PATH, StatefulSet, scales_workload
 from kschedctl.cluster import FIELDS, Cluster, convert_document
 from kschedctl.replay import kubectl
@@ -185,9 +186,14 @@ class MissingPods:
         while extra <= self._wanted:
             for step in suggest_quota_raise(stored, self.count + extra):
                 if self.completes_rollout(state.apply_step(step), self._wanted):
-                    yield step
+                    # Without extra pods, the step is as small as the missing pods allow
+                    yield shrink_quota_raise(step, partial(self._does_step_complete_rollout, state)) if extra else step
                     return
             extra = max(2 * extra, 1)
+
+    def _does_step_complete_rollout(self, state: FixState, step: FixStep) -> bool:
+        """Return whether the rollout of all wanted pods completes after the step."""
+        return self.completes_rollout(state.apply_step(step), self._wanted)
 
     def _build_fewer_replicas_fix(self, stored: AdmissionRequest) -> CreationFix | None:
         """Build the fix that reduces the replicas to the number that quotas allow.
@@ -483,11 +489,50 @@ def _build_quota_raise(request: AdmissionRequest, raised: Mapping[str, dict[str,
     """Build the step that raises quotas. ``raised`` maps the name of each quota to its new hard amounts."""
     stored_quotas = request.cluster.list_in_namespace("resource_quotas", request.namespace)
     quotas = {quota.metadata.name: quota for quota in stored_quotas}
-    changes = tuple(
-        FixObjectChange(quotas[name], _set_hard_limits(quotas[name], hard)) for name, hard in raised.items()
-    )
-    listed = (f"ResourceQuota {name} to {_format_amounts(hard)}" for name, hard in raised.items())
+    return _build_quota_step([(quotas[name], hard) for name, hard in raised.items()])
+
+
+def _build_quota_step(raised: Sequence[tuple[ResourceQuota, dict[str, str]]]) -> FixStep:
+    """Build the step that raises each quota to the hard amounts that come with it."""
+    changes = tuple(FixObjectChange(quota, _set_hard_limits(quota, hard)) for quota, hard in raised)
+    listed = (f"ResourceQuota {quota.metadata.name} to {_format_amounts(hard)}" for quota, hard in raised)
     return FixStep(StepKind.RAISE_RESOURCE_QUOTA, f"raise {' and '.join(listed)}", objects=changes)
+
+
+_UNITS_BY_RESOURCE = {"cpu": "100m", "memory": "64Mi", "storage": "1Gi", "ephemeral-storage": "64Mi"}
+"""Resource -> the difference of amounts at which the search for the smallest sufficient quota ends; others have 1."""
+
+
+def shrink_quota_raise(step: FixStep, suffices: Callable[[FixStep], bool]) -> FixStep:
+    """Return the step with the smallest raised amounts that suffice, to the unit of each resource.
+
+    The step itself must suffice. Each amount is reduced by bisection, the others staying as they are.
+    """
+    raised: list[tuple[ResourceQuota, dict[str, str]]] = []
+    for change in step.objects:
+        before, after = change.before, change.after
+        assert isinstance(before, ResourceQuota)
+        assert isinstance(after, ResourceQuota)
+        hard_before = before.spec.hard
+        raised.append(
+            (before, {name: str(hard) for name, hard in after.spec.hard.items() if hard_before.get(name) != hard})
+        )
+
+    for quota, hard in raised:
+        for name, amount_text in tuple(hard.items()):
+            unit = parse_quantity(_UNITS_BY_RESOURCE.get(name.rpartition(".")[2], "1"))
+            amount, amount_before = parse_quantity(amount_text), parse_quantity(quota.spec.hard.get(name, "0"))
+            sufficient_reduction = 0
+            excessive_reduction = amount.sub(amount_before).milli_value() // unit.milli_value() + 1
+            while excessive_reduction - sufficient_reduction > 1:
+                reduction = (sufficient_reduction + excessive_reduction) // 2
+                hard[name] = str(amount.sub(Quantity(unit.mantissa * reduction, unit.scale, unit.format)))
+                if suffices(_build_quota_step(raised)):
+                    sufficient_reduction = reduction
+                else:
+                    excessive_reduction = reduction
+            hard[name] = str(amount.sub(Quantity(unit.mantissa * sufficient_reduction, unit.scale, unit.format)))
+    return _build_quota_step(raised)
 
 
 def _set_hard_limits(quota: ResourceQuota, hard: dict[str, str]) -> ResourceQuota:

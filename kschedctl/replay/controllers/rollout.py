@@ -19,7 +19,7 @@ from kschedctl.api.ownership import Owner
 from kschedctl.replay.controllers.admissions import Admissions
 from kschedctl.replay.controllers.creation_failures import build_denied_pods_report
 from kschedctl.replay.controllers.creation_fix_steps import FixStep
-from kschedctl.replay.controllers.creation_fixes import build_object_change_fix
+from kschedctl.replay.controllers.creation_fixes import build_object_change_fix, shrink_quota_raise
 from kschedctl.replay.controllers.workload_change import Pace, WorkloadChange, get_slot
 from kschedctl.replay.settling import remove_pods_of_failed_jobs
 from kschedctl.reports.not_created import CreationFix, NotCreated
@@ -417,7 +417,10 @@ def iter_rollout_fixes(
 
     for step in _iter_quota_increases(stuck):
         if completes(changes, admissions.with_raised_quotas(step)):
-            yield build_object_change_fix(step)
+            smallest = shrink_quota_raise(
+                step, lambda raised: completes(changes, admissions.with_raised_quotas(raised))
+            )
+            yield build_object_change_fix(smallest)
             return
 
 
