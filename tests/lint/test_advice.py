@@ -153,6 +153,24 @@ def test_name_that_rules_out_preemption_is_not_reported(lint: Lint, name: str, i
     assert ("pc-never-but-urgent" in out) is is_reported
 
 
+@pytest.mark.parametrize(
+    ("values", "consequence"),
+    [
+        ({"gold": 5}, "so its pods have priority 0 and are the first to be preempted"),
+        ({"gold": 5, "low": -10}, "so its pods have priority 0: only pods of low are preempted before them"),
+    ],
+)
+def test_workload_without_a_class_is_preempted_after_pods_of_lower_classes(
+    lint: Lint, values: dict[str, int], consequence: str
+) -> None:
+    kind = "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\n"
+    classes = "".join(f"---\n{kind}metadata: {{name: {name}}}\nvalue: {value}\n" for name, value in values.items())
+    web = FAULTY.replace('"3"', "3")
+    gold = web.replace("name: web", "name: db").replace("nodeselector: {disk: ssd}", "priorityClassName: gold")
+    _, out, _ = lint(f"{web}---\n{gold}{classes}", "--select", "pc-not-set")
+    assert consequence in join(out)
+
+
 def test_missing_class_suggests_a_similar_one(lint: Lint) -> None:
     """An abbreviation is no misspelling, so the suggestion is a question."""
     urgent = "---\napiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: team-a-hi}\nvalue: 5\n"

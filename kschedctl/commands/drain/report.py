@@ -28,6 +28,7 @@ from kschedctl.reports.placements import (
     describe_data_on_nodes,
     describe_differing_runs,
     describe_evictions,
+    describe_failing_jobs,
     describe_fates_of_evicted,
     describe_pods_stuck_on_down_nodes,
     describe_violated_budgets,
@@ -310,10 +311,13 @@ class Drain(Report, frozen=True):
             yield counted(self._moved_count, "pod moves to another node", "pods move to other nodes")
 
     def _iter_fates_without_node(self) -> Iterator[str]:
-        """Describe how many evicted pods are lost, fit nowhere else, wait for quota, or are not recreated."""
+        """Describe which Jobs fail, and how many evicted pods are lost, fit nowhere else, wait or are not recreated."""
+        if self.failed_jobs:
+            yield describe_failing_jobs(self.failed_jobs)
+        ended_pods = {pod for job in self.failed_jobs for pod in job.pods}
         counts_and_fates = (
             (
-                self._lost_count,
+                sum(pod not in ended_pods for pod in (*self.lost, *self.lost_victims)),
                 "pod is lost: no controller recreates it",
                 "pods are lost: no controller recreates them",
             ),

@@ -406,6 +406,7 @@ def _replay_loss(shared: SharedCluster, loss: Loss) -> Failure:
         evicted=len(list_pods_evicted_elsewhere(simulation, frozenset(loss.nodes))),
         lost=len(lost) + len(lost_victims),
         lost_victims=len(lost_victims),
+        failed_jobs=JobFailures.of(simulation.view.objects).report_failed_jobs(view.cluster),
         ending=sum(find_owner(view.pods.objects[position]).kind in ("DaemonSet", "Node") for position in ending),
         reasons=reasons,
         evicted_pods=report_evictions(simulation),

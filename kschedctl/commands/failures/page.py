@@ -80,7 +80,8 @@ def _build_worst_failure_sections(worst: Failure, report: Failures, style: Style
     reasons = build_data_warning(worst.pinned_volumes)
     if worst.not_created:
         reasons += build_not_created_section(worst.not_created, style)
-    reasons += build_pods_section("Lost for good: no controller recreates them", worst.lost_pods, style)
+    reasons += tuple(paragraph(Marked("Lost:", Tone.WARNING), f"{job.describe()}.") for job in worst.failed_jobs)
+    reasons += build_pods_section("Lost for good: no controller recreates them", worst.lost_without_controller, style)
     reasons += build_unplaced_section(worst.reasons, style)
     reasons += build_preempted_section(worst.evicted_pods, style)
     return (
@@ -152,7 +153,7 @@ def _build_counting_note(report: Failures) -> Page:
         displaced += ", including those that wait for node deletion"
     texts = [displaced]
     if any(failure.lost for failure in report.failures):
-        texts.append("lost for good: pods that no controller recreates")
+        texts.append("lost for good: pods that no controller recreates, and pods of Jobs that fail")
     if any(failure.late for failure in report.failures):
         texts.append(
             "restart late: displaced pods that get a node, but run again only after the lost nodes' Node objects are "

@@ -20,6 +20,7 @@ from kschedctl.reports.lost_nodes import (
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.placements import (
     EvictedPod,
+    FailedJob,
     PendingLeftOut,
     PinnedVolume,
     PodCount,
@@ -27,6 +28,7 @@ from kschedctl.reports.placements import (
     UnplacedPods,
     describe_data_on_nodes,
     describe_evictions,
+    describe_failing_jobs,
     describe_fates_of_evicted,
     list_displaced_pods,
 )
@@ -83,6 +85,8 @@ class Failure(Document, frozen=True):
     """The pods that no controller recreates, for the worst failure only."""
     lost_victims: int = 0
     """The number of preempted pods of other nodes among the lost ones."""
+    failed_jobs: tuple[FailedJob, ...] = ()
+    """The Jobs that fail because their pods are lost or preempted. Their pods are among the lost ones."""
     pinned_volumes: tuple[PinnedVolume, ...] = ()
     """The volumes of unplaced and lost pods that can be used only from the nodes, for the worst failure only."""
 
@@ -165,14 +169,25 @@ class Failure(Document, frozen=True):
         return f"{evicted}{describe_fates_of_evicted(self.evicted, self.unplaced_evicted)}"
 
     def _describe_lost_pods(self) -> str:
-        """Describe how many pods are lost for good, and how many of these were preempted. Return "" if none is lost."""
+        """Describe how many pods are lost for good, and how many of these were preempted. Return "" if none is lost.
+
+        Jobs that fail are named as well.
+        """
         if not self.lost:
             return ""
         lost = counted(self.lost, "pod is lost for good", "pods are lost for good")
-        if not self.lost_victims:
-            return lost
-        preempted = "preempted" if self.lost_victims == self.lost else f"{self.lost_victims:,} of them preempted"
-        return f"{lost} ({preempted})"
+        jobs = describe_failing_jobs(self.failed_jobs)
+        preempted = ""
+        if self.lost_victims:
+            preempted = "preempted" if self.lost_victims == self.lost else f"{self.lost_victims:,} of them preempted"
+        details = "; ".join(filter(None, (preempted, jobs)))
+        return f"{lost} ({details})" if details else lost
+
+    @property
+    def lost_without_controller(self) -> tuple[str, ...]:
+        """The lost pods apart from those that end with their Job, for the worst failure only."""
+        ended_pods = {pod for job in self.failed_jobs for pod in job.pods}
+        return tuple(pod for pod in self.lost_pods if pod not in ended_pods)
 
 
 def _describe_pods_waiting_for_deletion(rule: WaitingRule, groups: Mapping[str, PodsWaitingForDeletion]) -> str:
@@ -410,8 +425,12 @@ class Failures(Report, frozen=True):
 
 
 def _describe_lost_pods(worst: Failure) -> tuple[str, ...]:
-    """Return a text that names the pods that are lost for good, or () if the failure loses none."""
-    return (f"lost for good, since no controller recreates them: {first_few(worst.lost_pods)}",) if worst.lost else ()
+    """Return a text on each Job that fails, and one that names the other pods that are lost for good."""
+    texts = [job.describe() for job in worst.failed_jobs]
+    if worst.lost_without_controller:
+        pods = first_few(worst.lost_without_controller)
+        texts.append(f"lost for good, since no controller recreates them: {pods}")
+    return tuple(texts)
 
 
 def _iter_short_pods(worst: Failure) -> Iterator[ShortPods]:

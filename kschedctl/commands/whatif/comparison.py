@@ -47,6 +47,7 @@ def iter_pod_changes(
             namespace, _, name = key.partition("/")
             pod = after.cluster.pods.find(namespace, name) or before.cluster.pods.find(namespace, name)
             assert pod is not None
+            is_lost = change == "Gone" and _is_pod_lost(pod, job_failures, newly_failed_jobs)
             yield PodChange(
                 key,
                 str(find_owner(pod)),
@@ -54,7 +55,8 @@ def iter_pod_changes(
                 before=source or "",
                 after=target or "",
                 message="" if target else after.waiting.get(key, ""),
-                lost=change == "Gone" and _is_pod_lost(pod, job_failures, newly_failed_jobs),
+                lost=is_lost,
+                ends_with_job=is_lost and find_job_name(pod) in newly_failed_jobs,
             )
 
 

@@ -117,6 +117,8 @@ class PodChange(Document, frozen=True):
     """The version changes that cause the change."""
     lost: Annotated[bool, Column(csv_only=True)] = False
     """True if the pod is gone for good: no controller recreates it, and it was not being deleted anyway."""
+    ends_with_job: bool = False
+    """True if the pod is lost because its Job fails."""
     waits_now: bool = False
     """True if the pod is pending now. `before` is then the node that it would get without the steps."""
 
@@ -297,18 +299,27 @@ class WhatIf(Report, frozen=True):
                 failures += f"; {counts}"
             return ("Not created:", f"{failures}{ending}")
         if is_verdict_on_lost_pods:
-            nobody = f"(no controller recreates {agreeing(len(lost_pods), 'it', 'them')})"
             other_counts = f"; {counts}" if counts else ""
             verdict = counted(len(lost_pods), "pod is lost for good:", "pods are lost for good:")
-            return (
-                verdict,
-                f"{first_few(lost_pods)} {nobody}{other_counts}{ending}",
-            )
+            return (verdict, f"{self._explain_lost_pods()}{other_counts}{ending}")
         if not counts:
             # Without steps, a comparison of schedulers places only the pending pods.
             pod = "pending pod" if self.compared and not self.steps else "pod"
             return (f"No {pod} ends up elsewhere{ending}",)
         return ("Effect on pods:", f"{counts}{ending}")
+
+    def _explain_lost_pods(self) -> str:
+        """Name the lost pods, and say why they are lost: no controller recreates them, or their Job fails."""
+        texts = []
+        if uncontrolled := [change.pod for change in self.changes if change.lost and not change.ends_with_job]:
+            them = agreeing(len(uncontrolled), "it", "them")
+            texts.append(f"{first_few(uncontrolled)} (no controller recreates {them})")
+        pods_by_job: dict[str, list[str]] = {}
+        for change in self.changes:
+            if change.ends_with_job:
+                pods_by_job.setdefault(change.workload, []).append(change.pod)
+        texts += [f"{first_few(pods)} ({job} fails)" for job, pods in pods_by_job.items()]
+        return " and ".join(texts)
 
     @property
     def headline_names_unread(self) -> bool:
@@ -503,7 +514,7 @@ class WhatIf(Report, frozen=True):
             warnings=(
                 *describe_data_on_nodes(self.pinned_volumes),
                 *(
-                    (f"lost for good, since no controller recreates them: {first_few(lost)}",)
+                    (f"lost for good: {self._explain_lost_pods()}",)
                     if lost and (self.incomplete_steps or self.not_created)  # otherwise, the headline names them
                     else ()
                 ),

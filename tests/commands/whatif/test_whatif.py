@@ -193,6 +193,27 @@ def test_new_node_like_an_unreachable_node_is_ready() -> None:
     assert run(step, objects=[down, build_pod("p")]).pending == (1, 1)  # the taint of its own stays
 
 
+JOB_WITHOUT_RETRIES = {"kind": "Job", "metadata": {"name": "j", "namespace": "d"}, "spec": {"backoffLimit": 0}}
+
+
+def test_pods_of_a_failing_job_are_lost_with_it() -> None:
+    """The Job allows no failed pod, so the loss of j-1 also ends j-2 on the other node."""
+    owner = {"kind": "Job", "name": "j"}
+    pods = [build_pod("j-1", "n1", owner=owner), build_pod("j-2", "n2", owner=owner), build_pod("alone", "n1")]
+    objects = [build_node("n1"), build_node("n2"), *pods, JOB_WITHOUT_RETRIES]
+    report = run({"fail": {"nodes": ["n1"]}}, objects=objects)
+    text = "3 pods are lost for good: d/alone (no controller recreates it) and d/j-1, d/j-2 (Job d/j fails)"
+    assert " ".join(report.build_headline_parts()).startswith(text)
+
+    failure = simulate_failures(Cluster.from_objects(objects), "node").failures[0]
+    assert (failure.name, failure.lost, failure.lost_without_controller) == ("n1", 3, ("d/alone",))
+    assert [(job.job, job.pods) for job in failure.failed_jobs] == [("Job d/j", ("d/j-1", "d/j-2"))]
+    assert failure.consequences == "3 pods are lost for good (Job d/j fails, which ends its 2 pods)"
+
+    drained = " ".join(drain(Cluster.from_objects(objects[:-2] + objects[-1:]), ["n1"]).build_headline_parts())
+    assert drained.startswith("n1 can be drained, but Job d/j fails, which ends its 2 pods")
+
+
 def test_pods_without_a_controller_are_lost() -> None:
     """The drain removes four pods from n1. One of them moves, and only the bare pod is lost."""
     leaving, ended = build_pod("leaving", "n1"), build_pod("ended", "n1")

@@ -168,8 +168,10 @@ class EmptyingDrain(NodeDrain):
             blocked = blocked_pods[0]
             return Blocker(blocked.pod, f"{blocked.pod}: {blocked.why}")
         if self.lost:
-            key = self._get_pod_key(self.lost[0])
-            return Blocker(key, f"{key} would be lost: no controller recreates it")
+            pod = self.simulation.view.pods.objects[self.lost[0]]
+            owner = find_owner(pod)
+            why = f"{owner} or its index would fail" if owner.kind == "Job" else "no controller recreates it"
+            return Blocker(pod.key, f"{pod.key} would be lost: {why}")
         for outcome in self.simulation.explain(self.outcomes.values()):
             if not outcome.is_placed:
                 key = self._get_pod_key(outcome.position)

@@ -14,7 +14,7 @@ from kschedctl.lint.objects.manifests import TypedObject
 from kschedctl.lint.objects.subject import Problem, Subject
 from kschedctl.lint.objects.workload import SERVING_KINDS, Workload
 from kschedctl.lint.rule import ERROR, NOTE, WARNING, Rule, RuleProfile, for_each_workload
-from kschedctl.text.counts import agreeing, counted
+from kschedctl.text.counts import agreeing, counted, first_few
 
 HIGHEST_USER_DEFINABLE = 1_000_000_000
 RESERVED_PREFIX = "system-"
@@ -273,11 +273,16 @@ def find_workloads_without_priority_class(context: LintContext) -> Iterator[Prob
     uses |= {(pod.metadata.namespace, pod.spec.priority_class_name) for pod in pods}
     classes_above_zero = {priority_class.metadata.name for priority_class in classes if priority_class.value > 0}
     namespaces_with_class = {namespace for namespace, name in uses if name in classes_above_zero}
+    classes_below_zero = sorted(priority_class.metadata.name for priority_class in classes if priority_class.value < 0)
+    consequence = "so its pods have priority 0 and are the first to be preempted"
+    if classes_below_zero:
+        consequence = (
+            f"so its pods have priority 0: only pods of {first_few(classes_below_zero)} are preempted before them"
+        )
     for workload in serving_workloads:
         spec = workload.spec
         if not spec.priority_class_name and not spec.priority and workload.namespace in namespaces_with_class:
-            message = "no priorityClassName and no global default, so its pods are the first to be preempted"
-            yield workload.build_problem((), message)
+            yield workload.build_problem((), f"no priorityClassName and no global default, {consequence}")
 
 
 PC_NOT_SET = Rule(
