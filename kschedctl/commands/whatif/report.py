@@ -525,6 +525,7 @@ class WhatIf(Report, frozen=True):
                 *self._describe_restarted_pods(),
                 *self.describe_pods_until_deletion(),
                 *self.describe_evictions_in_steps(),
+                *(f"step {number}: {note}" for number, step in enumerate(self.steps, 1) for note in step.notes),
                 *describe_differing_runs(self.runs, self.over_runs, NUMBERS_OVER_RUNS),
             ),
             subject=self.name,

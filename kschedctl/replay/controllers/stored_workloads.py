@@ -36,7 +36,6 @@ from kschedctl.api.workloads import (
     ReplicationControllerManifest,
     StatefulSet,
     StatefulSetSpec,
-    format_title,
     get_identity,
     with_replicas,
 )
@@ -216,20 +215,35 @@ def clamp_replicas_to_autoscaler(cluster: Cluster, workload: Struct) -> _Autosca
     spec: Any = workload.spec  # type: ignore[attr-defined]
     if owner.kind not in SCALED_KINDS or spec.replicas == 0:
         return _AutoscaledWorkload(workload)
-    replicas = 1 if spec.replicas is None else spec.replicas
+    bounded = bound_replicas(cluster, owner, 1 if spec.replicas is None else spec.replicas)
+    if not bounded.note:
+        return _AutoscaledWorkload(workload)
+    return _AutoscaledWorkload(with_replicas(workload, bounded.replicas), bounded.note)
+
+
+class BoundedReplicas(NamedTuple):
+    """A workload's number of replicas within the bounds of its HorizontalPodAutoscaler."""
+
+    replicas: int
+    note: str = ""
+    """A sentence that says which bound changes the number, empty if none does."""
+
+
+def bound_replicas(cluster: Cluster, owner: Owner, replicas: int) -> BoundedReplicas:
+    """Return how many replicas a workload has once its HorizontalPodAutoscaler, if any, has applied its bounds.
+
+    With 0 replicas, the autoscaler does nothing.
+    """
     autoscalers = cluster.list_in_namespace("horizontal_pod_autoscalers", owner.namespace)
     autoscaler = next((candidate for candidate in autoscalers if get_scale_target(candidate) == owner), None)
-    if autoscaler is None:
-        return _AutoscaledWorkload(workload)
-
+    if autoscaler is None or not replicas:
+        return BoundedReplicas(replicas)
     bounded, limit = _clamp_replicas(autoscaler, replicas)
     if bounded == replicas:
-        return _AutoscaledWorkload(workload)
+        return BoundedReplicas(replicas)
     verb = "raises" if bounded > replicas else "lowers"
-    change = f"{verb} {format_title(workload)} from {replicas:,} to {bounded:,} replicas at once ({limit})"
-    return _AutoscaledWorkload(
-        with_replicas(workload, bounded), f"HorizontalPodAutoscaler {autoscaler.metadata.name} {change}"
-    )
+    change = f"{verb} {owner} from {replicas:,} to {bounded:,} replicas at once ({limit})"
+    return BoundedReplicas(bounded, f"HorizontalPodAutoscaler {autoscaler.metadata.name} {change}")
 
 
 def _clamp_replicas(autoscaler: StoredAutoscaler, replicas: int) -> tuple[int, str]:

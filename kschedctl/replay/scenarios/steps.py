@@ -40,6 +40,7 @@ from kschedctl.replay import edits as node_edits
 from kschedctl.replay.controllers.creation import create_workload_objects
 from kschedctl.replay.controllers.plan_change import rank_for_removal
 from kschedctl.replay.controllers.remaining_quotas import create_allowed_claims
+from kschedctl.replay.controllers.stored_workloads import bound_replicas
 from kschedctl.replay.controllers.workload_change import get_ordinal
 from kschedctl.replay.controllers.workload_pod_counts import count_pods_wanted_by_job
 from kschedctl.replay.controllers.workload_pods import build_stateful_set_like
@@ -343,6 +344,9 @@ def scale_workload(part: parts.ScaleWorkload, cluster: Cluster, read: FileReader
     pods = _find_existing_pods(part, cluster)
     edit = StepResult(cluster)
     replicas = _limit_replicas_by_completions(part, edit)
+    autoscaled = bound_replicas(cluster, Owner(part.kind, part.namespace, part.name), replicas)
+    if autoscaled.note:
+        edit.notes.append(f"{autoscaled.note}, which is not replayed")
 
     # Remove pods that are too many.
     ranked = sorted(pods, key=get_ordinal, reverse=True) if part.kind == "StatefulSet" else rank_for_removal(pods)

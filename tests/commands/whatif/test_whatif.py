@@ -196,6 +196,21 @@ def test_new_node_like_an_unreachable_node_is_ready() -> None:
 JOB_WITHOUT_RETRIES = {"kind": "Job", "metadata": {"name": "j", "namespace": "d"}, "spec": {"backoffLimit": 0}}
 
 
+def test_every_form_says_that_an_autoscaler_undoes_a_scale_step() -> None:
+    spec = {"scaleTargetRef": {"kind": "Deployment", "name": "web"}, "minReplicas": 2, "maxReplicas": 5}
+    scaler = {"kind": "HorizontalPodAutoscaler", "metadata": {"name": "scaler", "namespace": "d"}, "spec": spec}
+    objects = [build_node("n1"), build_replica("web-5f-a", "n1"), build_replica("web-5f-b", "n1"), scaler]
+    report = run({"scale": {"namespace": "d", "name": "web", "replicas": 1}}, objects=objects)
+    note = (
+        "HorizontalPodAutoscaler scaler raises Deployment d/web from 1 to 2 replicas at once (minReplicas), which is "
+        "not replayed"
+    )
+    assert report.steps[0].notes == (note,)
+    for output in ("table", "brief"):
+        assert note in RENDERERS[output](report, Style(width=300))
+    assert run({"scale": {"namespace": "d", "name": "web", "replicas": 0}}, objects=objects).steps[0].notes == ()
+
+
 def test_pods_of_a_failing_job_are_lost_with_it() -> None:
     """The Job allows no failed pod, so the loss of j-1 also ends j-2 on the other node."""
     owner = {"kind": "Job", "name": "j"}
