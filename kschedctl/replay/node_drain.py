@@ -69,8 +69,8 @@ class NodeDrain:
     """Evicted pods that no controller recreates."""
     staying_count: int = 0
     """The number of DaemonSet and static pods that stay."""
-    eviction_count: int = 0
-    """The number of evicted pods, apart from pods that were being deleted anyway."""
+    evictions_by_node: Counter[str] = field(default_factory=Counter)
+    """The number of evicted pods by node, apart from pods that were being deleted anyway."""
     outcomes: dict[Position, Outcome] = field(default_factory=dict)
     """Outcomes of the successors, also of pods that preemption displaced."""
     preemptions: list[Outcome] = field(default_factory=list)
@@ -193,7 +193,7 @@ class NodeDrain:
         is_terminating = pod.metadata.deletion_timestamp is not None
         del self.evictable[position]
         if not is_terminating:
-            self.eviction_count += 1
+            self.evictions_by_node[pod.spec.node_name] += 1
         self._evictions.evict(position)
         successors = self._recreate_admitted_pods([position])
         if not successors and position not in self.denied and not is_terminating:

@@ -340,7 +340,8 @@ def _drain_once(shared: _CordonedNodes, seed: int, progress: Progress = NO_PROGR
         **find_eviction_harms(cluster, evicted_pods, lost)._asdict(),
         evicted=evicted,
         violated_budgets=find_violated_budgets(cluster, evicted),
-        evictions=node_drain.eviction_count,
+        evictions=node_drain.evictions_by_node.total(),
+        evictions_by_node=dict(node_drain.evictions_by_node),
         lost=tuple(lost),
         without_controller=tuple(
             pods[position].key for position in node_drain.lost if find_owner(pods[position]).kind == "Pod"

@@ -149,6 +149,8 @@ class Drain(Report, frozen=True):
     """PodDisruptionBudget that preemption violates -> the number of disruptions that it allows now."""
     evictions: int = 0
     """The number of pods that are evicted from the nodes, without pods that are preempted or end with their Job."""
+    evictions_by_node: dict[str, int] = {}
+    """The number of these pods by node, for nodes with any."""
     failed_jobs: tuple[FailedJob, ...] = ()
     """The Jobs that fail because their pods are evicted, which ends all their pods."""
     returned: tuple[str, ...] = ()
@@ -286,6 +288,7 @@ class Drain(Report, frozen=True):
         outcomes = [
             *self._iter_fates(),
             *self._describe_pods_evicted_elsewhere(),
+            *self._describe_pods_evicted_twice(),
             *self._iter_waits(),
             *self._iter_effects_on_pending_pods(),
         ]
@@ -415,6 +418,17 @@ class Drain(Report, frozen=True):
             return [f"{text} and {agreeing(evicted, 'moves', 'move')}"]
         return [text]
 
+    def _describe_pods_evicted_twice(self) -> tuple[str, ...]:
+        """Return a text on the pods of the drained nodes that are preempted on their new nodes, or () if none is."""
+        elsewhere = set(self.evicted_elsewhere)
+        twice = [pod for pod in list_displaced_pods(self.evicted) if pod not in elsewhere]
+        if not twice:
+            return ()
+        are = agreeing(len(twice), "moved pod is", "moved pods are")
+        return (
+            f"{len(twice):,} {are} preempted on {agreeing(len(twice), 'its', 'their')} new node ({first_few(twice)})",
+        )
+
     @property
     def headline_entries(self) -> int:
         """Return 1 if a pod is blocked, since the headline says why its group cannot be evicted, otherwise 0."""
@@ -434,16 +448,27 @@ class Drain(Report, frozen=True):
     def describe_blocked_kubectl_drain(self) -> tuple[str, ...]:
         """Describe what `kubectl drain` would do, in one sentence, or return () if no pod is blocked.
 
-        kubectl retries an eviction that one budget denies. It ends with an error if several budgets select the pod.
+        kubectl drains one node after the other. It retries an eviction that one budget denies, so that it never comes
+        to the nodes after that. If several budgets select the pod, it goes on and ends with an error.
 
-        Upstream: staging/src/k8s.io/kubectl/pkg/drain/drain.go (v1.36).
+        Upstream: RunDrain and RunNodeDrain in staging/src/k8s.io/kubectl/pkg/cmd/drain/drain.go and
+        staging/src/k8s.io/kubectl/pkg/drain/drain.go (v1.36).
         """
         if not self.blocked:
             return ()
-        evictions = f"evict {counted(self.evictions, 'other pod')}" if self.evictions else "evict no pod"
-
-        is_any_retried = any(len(pod.budgets) == 1 for pod in self.blocked)
-        end = "retry forever, unless --timeout is set" if is_any_retried else "end with an error"
+        retried_on = {pod.node for pod in self.blocked if len(pod.budgets) == 1}
+        stuck_index = next((index for index, node in enumerate(self.nodes) if node in retried_on), None)
+        reached = self.nodes if stuck_index is None else self.nodes[: stuck_index + 1]
+        if stuck_index is None:
+            end = "end with an error"
+        elif len(self.nodes) == 1:
+            end = "retry forever, unless --timeout is set"
+        else:
+            end = f"retry forever on {self.nodes[stuck_index]}, unless --timeout is set"
+            if not_reached := self.nodes[stuck_index + 1 :]:
+                end += f", and never come to {join_first_few(not_reached)}"
+        eviction_count = sum(self.evictions_by_node.get(node, 0) for node in reached)
+        evictions = f"evict {counted(eviction_count, 'other pod')}" if eviction_count else "evict no pod"
         return (f"kubectl drain would cordon {join_first_few(self.nodes)}, {evictions}, and then {end}",)
 
     def _describe_pods_unplaced_without_budgets(self) -> tuple[str, ...]:

@@ -89,10 +89,10 @@ def make_room(
 ) -> Answer:
     """Which pods have to move so that these fit, in what order, and where does each go?
 
-    Finds the smallest number of evictions, of pods with low priority. Only pods that a controller recreates are moved,
-    one by one and within PodDisruptionBudgets. kube-scheduler has to place each pod elsewhere before the next one is
-    evicted. Every step is replayed, with the nodes to be freed cordoned. Without a POD, makes room for all pods in the
-    manifests given with -f. Nothing is executed.
+    Finds the fewest evictions and, among equal plans, the one with the pods of the lowest priorities. Only pods that a
+    controller recreates are moved, one by one and within PodDisruptionBudgets. kube-scheduler has to place each pod
+    elsewhere before the next one is evicted. Every step is replayed, with the nodes to be freed cordoned. Without a
+    POD, makes room for all pods in the manifests given with -f. Nothing is executed.
     """
     criteria = RoomCriteria(max_moves=max_moves, keep=keep, pool=pool, seconds=seconds)
     with extending.open_caller() as call_extender, show_progress() as progress:

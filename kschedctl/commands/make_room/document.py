@@ -136,6 +136,7 @@ def _build_report_with_plan(room: RoomMaking) -> MakeRoom:
         missing=tuple(missing_pods),
         message=_explain_first_missing_pod(simulation, missing_pods),
         cause=_describe_missing_storage_class(simulation, missing_pods),
+        outranking=_find_outranking_pods(room),
         preempts=_find_preempted_pods(room),
         preemptor=pods[room.searches[0].wanted].key if room.searches else "",
         rivals=_find_rivals(room) if missing_pods else (),
@@ -323,6 +324,14 @@ def _is_only_running_pod(room: RoomMaking, pod: Pod) -> bool:
     return not any(other.key != pod.key and find_owner(other) == owner for other in running)
 
 
+def _find_outranking_pods(room: RoomMaking) -> tuple[str, ...]:
+    """Return the keys of the moved pods with a higher priority than all pods for which room is made."""
+    pods = room.before.view.pods
+    highest = max(pods.get_priority(position) for position in room.wanted)
+    moved = (move.position for part in room.parts for move in part.moved)
+    return tuple(pods.objects[position].key for position in moved if pods.get_priority(position) > highest)
+
+
 def _find_preempted_pods(room: RoomMaking) -> tuple[str, ...]:
     """Return the keys of the pods that kube-scheduler would preempt for the first pod that needs room.
 
@@ -387,6 +396,7 @@ def _summarize_search(room: RoomMaking) -> SearchedPlans | None:
         movable=len(last_search.movable.pods),
         complete=len(room.wanted) == 1 and all(search.complete for search in room.searches),
         timed_out=any(search.limit_reached for search in room.searches),
+        pod=room.before.view.pods.objects[last_search.wanted].key,
         seconds=room.criteria.seconds,
     )
 

@@ -39,6 +39,7 @@ def build_page(report: MakeRoom, style: Style) -> Page:
         *(paragraph(Marked(f"{text[:1].upper()}{text[1:]}.", Tone.BAD)) for text in report.describe_pods_not_created()),
         *_build_preemption_warning(report),
         *_build_rivals_warning(report),
+        *_build_outranking_warning(report),
         *_build_fragmentation_warnings(report),
         *_build_outage_warnings(report),
         *_build_moves_table(report, style, "Moves, in this order"),
@@ -98,7 +99,10 @@ def _build_commands_section(report: MakeRoom, style: Style) -> Page:
         is_overdue = report.terminating_room is not None and report.terminating_room.overdue
         title = "Find out what keeps the terminating pods" if is_overdue else "Wait for"
         return section(title, *map(Command, chain_commands(report.commands))) if report.commands else ()
-    title = "Commands that make room for the other pods" if report.missing else "Commands"
+    title = "Commands"
+    if report.missing:
+        placed = len(report.pods) - len(report.missing)
+        title = f"Commands that make room for {placed:,} of the {len(report.pods):,} pods"
     # Between commands joined by &&, a comment would end the chain in an interactive zsh
     return section(title, *map(Command, (*_iter_comments(report, style.width - 2), *chain_commands(report.commands))))
 
@@ -119,6 +123,13 @@ def _build_preemption_warning(report: MakeRoom) -> Page:
 def _build_rivals_warning(report: MakeRoom) -> Page:
     """Build the warning that other replicas take the room first, or return () if there are none."""
     return (paragraph(Marked("Replicas:", Tone.WARNING), f"{report.rivals_sentence}."),) if report.rivals else ()
+
+
+def _build_outranking_warning(report: MakeRoom) -> Page:
+    """Build the warning that pods of a higher priority have to move, or return () if none has."""
+    if not report.outranking:
+        return ()
+    return (paragraph(Marked("Outranks:", Tone.WARNING), f"{report.outranking_sentence}."),)
 
 
 def _build_fragmentation_warnings(report: MakeRoom) -> Page:
@@ -179,11 +190,11 @@ def _build_search_section(report: MakeRoom, style: Style) -> Page:
         return ()
     facts = []
     moves = counted(searched.max_moves, "move")
-    pod = "the pod" if len(report.pods) == 1 else "the pod that the search tried last"
+    pod = "the pod" if len(report.pods) == 1 else searched.pod
     if report.ended_at_limit:
         facts.append(_describe_search_limit(searched))
     facts += [
-        f"{counted(searched.movable, 'pod')} can be moved; if all of them were gone, {pod} would fit on "
+        f"{counted(searched.movable, 'pod')} can be moved; without all of them, {pod} would fit on "
         f"{counted(searched.nodes, 'node')}",
         counted(searched.plans, f"plan of up to {moves} was replayed", f"plans of up to {moves} were replayed"),
     ]

@@ -174,6 +174,8 @@ class SearchedPlans(Document, frozen=True):
     """True if no plan can have been missed. It is always false for several pods."""
     timed_out: bool = False
     """True if the search ended at its limit: a number of replays or, if one was given, the time limit."""
+    pod: str = ""
+    """The last pod for which plans were searched."""
     seconds: float | None = None
     """The time limit of the search for all pods, in seconds, if one was given; otherwise, replays are limited."""
 
@@ -225,6 +227,8 @@ class MakeRoom(Report, frozen=True):
     """The pods that do not fit."""
     message: str = ""
     """kube-scheduler's message for the first pod that does not fit."""
+    outranking: tuple[str, ...] = ()
+    """The moved pods with a higher priority than all pods for which room is made."""
     preempts: tuple[str, ...] = ()
     """Pods that kube-scheduler itself preempts for the first pod as soon as it tries that pod."""
     preemption_meanwhile: PreemptionMeanwhile | None = None
@@ -390,6 +394,15 @@ class MakeRoom(Report, frozen=True):
         return f"kube-scheduler itself preempts {pods} as soon as it tries {pod}: {first_few(self.preempts)}"
 
     @property
+    def outranking_sentence(self) -> str:
+        """The sentence that pods of a higher priority have to move, or "" if none has."""
+        if not self.outranking:
+            return ""
+        have = agreeing(len(self.outranking), "has", "have")
+        pods = agreeing(len(self.pods), "the pod that needs", "the pods that need")
+        return f"{first_few(self.outranking)} {have} to move, although of a higher priority than {pods} room"
+
+    @property
     def _unplaced_pods_text(self) -> str:
         """The end of the sentence "no plan makes room for …": "it", "any of them", or "more than 2 of the 3 pods"."""
         if len(self.pods) == 1:
@@ -445,7 +458,7 @@ class MakeRoom(Report, frozen=True):
             verdict="Fits" if self.fits else "NoPlan",
             warnings=(
                 *self.describe_pods_not_created(),
-                *filter(None, (self.preemption_sentence, self.rivals_sentence)),
+                *filter(None, (self.preemption_sentence, self.rivals_sentence, self.outranking_sentence)),
             ),
             fixes=(self.to_short_fix(),) if self.moves else (),
             pods=missing_pods,

@@ -431,6 +431,20 @@ def test_blocked_drain_says_what_kubectl_does_and_what_to_change() -> None:
     assert fix.startswith("PodDisruptionBudget d/b: Lower the budget's minAvailable, or scale the workload to 0")
 
 
+def test_kubectl_drain_never_comes_to_the_nodes_after_a_blocked_one() -> None:
+    """kubectl drains n1, then n2, where the budget of r2 allows no eviction."""
+    owner = {"kind": "ReplicaSet", "name": "free"}
+    free = [build_pod(f"free-{node}-{i}", node, owner=owner) for node in ("n1", "n2", "n3") for i in range(2)]
+    for pod in free:
+        pod["metadata"]["labels"] = {}
+    nodes = [build_node(f"n{i}") for i in range(1, 5)]
+    report = drain_given_nodes([*nodes, build_replica("r2", "n2"), *free, build_budget(0)], "n1", "n2", "n3")
+    assert report.describe_blocked_kubectl_drain() == (
+        "kubectl drain would cordon n1, n2 and n3, evict 4 other pods, and then retry forever on n2, unless --timeout "
+        "is set, and never come to n3",
+    )
+
+
 def test_drain_of_a_pod_with_two_budgets_ends_with_an_error() -> None:
     second = build_budget(1)
     second["metadata"] = {**second["metadata"], "name": "second"}

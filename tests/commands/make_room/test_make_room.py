@@ -510,7 +510,7 @@ def test_room_that_takes_more_moves_than_are_tried() -> None:
     assert " ".join(report.build_headline_parts()).endswith(
         "makes room for it, and plans with more moves are not tried"
     )
-    assert "if all of them were gone, the pod would fit on 1 node" in RENDERERS["table"](report, Style(width=200))
+    assert "without all of them, the pod would fit on 1 node" in RENDERERS["table"](report, Style(width=200))
 
 
 def test_rivals_do_not_take_the_room() -> None:
@@ -770,3 +770,14 @@ def test_pods_of_two_budgets_stay_for_that_reason() -> None:
     assert [(held.why, held.pods) for held in report.held] == [
         ("more than one PodDisruptionBudget selects them, which the eviction API does not support", 2)
     ]
+
+
+def test_moves_of_pods_with_a_higher_priority_are_warned_about() -> None:
+    """Only a can move. The waiting pod has a lower priority."""
+    objects = [build_node("n1"), build_node("n2", cpu="2"), build_replica("a", "n1", "2", priority=5)]
+    report = search_room([*objects, build_waiting_pod("4")])
+    assert report.outranking == ("d/a",)
+    text = "d/a has to move, although of a higher priority than the pod that needs room"
+    for output in ("table", "brief"):
+        assert text in RENDERERS[output](report, Style(width=200))
+    assert search_room([*objects, build_waiting_pod("4", priority=5)]).outranking == ()
