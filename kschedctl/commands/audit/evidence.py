@@ -174,7 +174,10 @@ def _format_requested_of_allocatable(node: OvercommittedNode) -> str:
     return f"{requested} of {allocatable} {unit}"
 
 
-SKEW_LEGEND = "skew: the number of pods in the fullest domain minus the number in the emptiest one"
+DIFFERENCE_LEGEND = (
+    "difference: the number of pods in the fullest domain minus the number in the emptiest one, among all domains, "
+    "also those where the pods may not run"
+)
 """The legend of the table of workloads by topology key."""
 
 
@@ -186,7 +189,7 @@ def build_topology_tables(report: TopologySection, style: Style) -> Page:
         Column("pods", right=True),
         Column("topology key"),
         Column("domains used", right=True),
-        Column("skew", right=True),
+        Column("difference", right=True),
         Column("worst loss"),
     )
     constraint_columns = (
@@ -199,7 +202,7 @@ def build_topology_tables(report: TopologySection, style: Style) -> Page:
         Column("pods that cannot come back", beneath="cannot come back:"),
     )
     return (
-        *build_table(domain_rows, domain_columns, tuple, style, note=SKEW_LEGEND),
+        *build_table(domain_rows, domain_columns, tuple, style, note=DIFFERENCE_LEGEND),
         *build_table(
             report.promises, constraint_columns, _build_constraint_row, style, title="Spread constraints", full=False
         ),
@@ -214,7 +217,7 @@ def _build_domains_row(workload: PlacedWorkload, domains: WorkloadDomains) -> tu
 
 
 def _format_worst_loss(workload: PlacedWorkload, domains: WorkloadDomains) -> Cell:
-    """Return how many of a workload's pods are lost with the fullest domain, and the skew of the remaining pods.
+    """Return how many of a workload's pods are lost with the fullest domain, and how unevenly the others are spread.
 
     If all pods are lost, or if no pod is in a domain, the text only says so.
     """
@@ -225,7 +228,7 @@ def _format_worst_loss(workload: PlacedWorkload, domains: WorkloadDomains) -> Ce
     if fullest_domain_loss.lost == workload.pods:
         return Marked(f"{domain}: all pods", Tone.BAD)
     lost_pods = f"{fullest_domain_loss.lost:,} of {count(workload.pods, 'pod')}"
-    return f"{domain}: {lost_pods}, leaving a skew of {fullest_domain_loss.skew:,}"
+    return f"{domain}: {lost_pods}, leaving a difference of {fullest_domain_loss.skew:,}"
 
 
 def _build_constraint_row(constraint: SpreadPromise) -> tuple[Cell | Stack, ...]:

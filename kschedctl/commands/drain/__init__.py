@@ -14,13 +14,13 @@ get a node, a second replay schedules them before the drain.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
 
 import numpy as np
 
-from kschedctl.api.arrays import Position
+from kschedctl.api.arrays import Position, Row
 from kschedctl.api.copying import replace
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.node_health import NodeHealth
@@ -34,7 +34,7 @@ from kschedctl.replay.controllers.budget_fixes import choose_budget_fix, find_po
 from kschedctl.replay.controllers.budget_statuses import with_current_budget_statuses
 from kschedctl.replay.controllers.eviction import Evictions
 from kschedctl.replay.controllers.job_failures import JobFailures
-from kschedctl.replay.edits import cordon_nodes, find_node_names, with_current_priorities
+from kschedctl.replay.edits import cordon_nodes, find_node_names, is_recreated_elsewhere, with_current_priorities
 from kschedctl.replay.eviction_harms import find_eviction_harms
 from kschedctl.replay.node_drain import (
     NodeDrain,
@@ -358,6 +358,7 @@ def _drain_once(shared: _CordonedNodes, seed: int, progress: Progress = NO_PROGR
             simulation.view, before, ~simulation.view.nodes.unschedulable, drained=is_drained_node | is_unready
         ),
         down_nodes=down_nodes,
+        other_unready_nodes=tuple(_iter_other_unready_nodes(shared)),
         **build_pod_count_fields(simulation.view, before, simulation.view.requested),
         search_start=describe_search_start(shared.sampling, len(simulation.view.nodes), seed),
         **_build_report_basis(node_drain),
@@ -374,6 +375,15 @@ def _drain_once(shared: _CordonedNodes, seed: int, progress: Progress = NO_PROGR
         budget_fixes=_choose_budget_fixes(shared, [pod.pod for pod in blocked]) if blocked else (),
         commands=(_build_drain_command(shared, node_drain),) if is_drained else (),
     )
+
+
+def _iter_other_unready_nodes(shared: _CordonedNodes) -> Iterator[str]:
+    """Yield the names of the unready nodes that are not drained and have pods which controllers recreate elsewhere."""
+    view = shared.scheduler.view
+    for row in map(Row, np.flatnonzero(find_unready_nodes(view)).tolist()):
+        pods = (view.pods.objects[position] for position in view.pods_on(row))
+        if view.nodes.names[row] not in shared.nodes and any(is_recreated_elsewhere(pod) for pod in pods):
+            yield view.nodes.names[row]
 
 
 def _build_drain_command(shared: _CordonedNodes, node_drain: NodeDrain) -> str:

@@ -85,6 +85,7 @@ def _build_harm_lines(report: Drain) -> Page:
         *(paragraph(Marked("Another order:", Tone.WARNING), f"{text}.") for text in report.describe_safe_order()),
         *(paragraph(Marked("The drain", Tone.WARNING), f"{harm}.") for harm in report.list_harms()),
         *build_pending_left_out_line(report.pending_left_out),
+        *(paragraph(Marked(f"{text}.", Tone.WARNING)) for text in report.describe_other_unready_nodes()),
         *(
             paragraph(Marked(f"{text[:1].upper()}{text[1:]}.", Tone.WARNING))
             for text in report.describe_violated_budgets()

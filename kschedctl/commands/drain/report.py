@@ -219,6 +219,8 @@ class Drain(Report, frozen=True):
     """The volumes of the drained pods that can be used only from the drained nodes."""
     down_nodes: tuple[DownNode, ...] = ()
     """The drained nodes that are unreachable or not ready, and whose pods stay Terminating."""
+    other_unready_nodes: tuple[str, ...] = ()
+    """The other nodes that are not ready and have pods, whose replacements may take room before the evicted pods."""
     drain_first: tuple[str, ...] = ()
     """Other nodes with unhealthy pods that use up budgets. If they are drained before the nodes, the drain is safe."""
     budget_fixes: tuple[str, ...] = ()
@@ -520,6 +522,15 @@ class Drain(Report, frozen=True):
         """Return clauses on the data that the drain deletes, and on evicted pods that ask not to be evicted."""
         return tuple(cost.text for cost in list_eviction_costs(self))
 
+    def describe_other_unready_nodes(self) -> tuple[str, ...]:
+        """Return a sentence on the other nodes that are not ready, as a tuple, or () if all are ready."""
+        if not self.other_unready_nodes:
+            return ()
+        nodes = counted(len(self.other_unready_nodes), "other node is", "other nodes are")
+        their = agreeing(len(self.other_unready_nodes), "its", "their")
+        names = first_few(self.other_unready_nodes)
+        return (f"{nodes} not ready ({names}): the replacements of {their} pods may take room first",)
+
     def _describe_drain_order(self) -> tuple[str, ...]:
         """Return one sentence, as a tuple, on the nodes to drain first and later, or () if the order is irrelevant."""
         later_nodes = list(dict.fromkeys(pod.node for pod in self.delayed))
@@ -661,6 +672,7 @@ class Drain(Report, frozen=True):
                 *self.describe_safe_order(),
                 *self.list_harms(),
                 *(self.pending_left_out.describe() if self.pending_left_out.may_take_room else ()),
+                *self.describe_other_unready_nodes(),
                 *describe_evictions(self.evicted),
                 *describe_differing_runs(self.runs, self.over_runs, NUMBER_DESCRIPTIONS),
             ),

@@ -147,7 +147,8 @@ class PendingPods(Report, frozen=True):
         It is about the objects that wait elsewhere, or else the pods that could not be created. If there are neither,
         it says that nothing is pending.
         """
-        scope = f"{negate_scope(self.scope)}{describe_doubt(self.unknown)}"
+        unready_nodes = f"; {self._describe_unready_nodes()}" if self.unready_nodes else ""
+        scope = f"{negate_scope(self.scope)}{describe_doubt(self.unknown)}{unready_nodes}"
         waiting_objects = describe_state_counts(self.waiting_elsewhere)
         if waiting_objects:
             return (f"{waiting_objects}:", f"no pod is pending {scope}")

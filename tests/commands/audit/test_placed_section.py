@@ -99,6 +99,8 @@ def test_correctly_placed_pods_are_no_findings() -> None:
     assert (sound.state, sound.findings, sound.undecided) == ("sound", (), False)
     assert sound.headline == "all 5 placed pods comply with the scheduling rules"
     assert (sound.judged, sound.others) == (5, 0)
+    with_agent = audit_placed_pods(*SOUND, build_pod("agent-1", "n1", owner="DaemonSet"))
+    assert with_agent.headline == f"{sound.headline} (1 DaemonSet, static or terminating not checked)"
 
 
 @pytest.mark.parametrize(

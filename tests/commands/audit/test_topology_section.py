@@ -235,7 +235,8 @@ def test_pods_that_cannot_return_are_a_finding() -> None:
     found = audit_topology(*documents)
     assert list_findings(found) == [("stranded", "warning", "StatefulSet d/web")]
     message = (
-        "if a is lost, 1 of 1 pod cannot come back: the minimum counts as 0 with 2 domains, fewer than minDomains 3"
+        "whichever of a, b and c is lost, 1 of 1 pod cannot come back: the minimum counts as 0 with 2 domains, fewer "
+        "than minDomains 3"
     )
     assert message in found.findings[0].message
     assert found.findings[0].fix == "Lower minDomains to 2, or raise maxSkew"

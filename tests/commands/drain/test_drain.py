@@ -87,6 +87,20 @@ def test_pods_of_an_unreachable_node_stay_terminating() -> None:
     assert {problem.rule for problem in report.find_ci_gate_problems()} == {"eviction-blocked"}
 
 
+def test_other_nodes_that_are_not_ready_are_named_if_they_have_pods_to_replace() -> None:
+    nodes = [
+        build_node("n1"),
+        build_node("n2"),
+        build_unhealthy_node("n3", "Unknown"),
+        build_unhealthy_node("n4", "False"),
+    ]
+    report = drain_given_nodes([*nodes, build_replica("r1", "n1"), build_replica("r3", "n3")], "n1")
+    assert report.other_unready_nodes == ("n3",)
+    text = "1 other node is not ready (n3): the replacements of its pods may take room first"
+    for output in ("table", "brief"):
+        assert text in RENDERERS[output](report, Style(width=200))
+
+
 def test_terminating_pod_on_an_unreachable_node_is_not_safe_to_wait_for() -> None:
     leaving = build_replica("r1", "n1")
     leaving["metadata"]["deletionTimestamp"] = "2026-11-20T23:56:08Z"

@@ -60,6 +60,8 @@ def test_nodes_that_are_not_ready_are_named_first() -> None:
     line = "1 pod pending across all namespaces, 1 cause; 1 node is not ready (n1)"
     assert str(report) == report.summary().headline == line
     assert report.unready_nodes == ("n1",)
+    nothing = kschedctl.pending(kschedctl.Cluster.from_objects([{**NODE, "spec": {"taints": taints}}]))
+    assert str(nothing).splitlines()[0] == "Nothing is pending in any namespace; 1 node is not ready (n1)"
     assert "not ready" not in str(kschedctl.pending(kschedctl.Cluster.from_objects([small, build_pod("p", "2")])))
 
 

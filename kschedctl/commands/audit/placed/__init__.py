@@ -212,6 +212,7 @@ def build_placed_section(audited: AuditedCluster) -> PlacedSection:
         judged=replay.judged,
         nothing_judged=not replay.judged,
         others=replay.not_served,
+        left_out=int(view.mask_placed().sum()) - replay.judged - replay.not_served,
         overcommitted=overcommitted,
         misplaced=misplaced,
         refused=rejected,
@@ -378,7 +379,8 @@ def _build_headline(section: PlacedSection) -> str:
         return counts
     if section.judged:
         pods = counted(section.judged, "placed pod complies", "placed pods comply")
-        return f"{'' if section.judged == 1 else 'all '}{pods} with the scheduling rules"
+        left_out = f" ({section.left_out:,} DaemonSet, static or terminating not checked)" if section.left_out else ""
+        return f"{'' if section.judged == 1 else 'all '}{pods} with the scheduling rules{left_out}"
     return "no pods of this scheduler are on nodes" if section.others else "no pods are on nodes"
 
 

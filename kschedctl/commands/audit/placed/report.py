@@ -102,6 +102,8 @@ class PlacedSection(Section, frozen=True, kw_only=True, tag="placed"):
     """The number of bound pods that were replayed."""
     others: int = 0
     """The number of bound pods that no profile serves."""
+    left_out: int = 0
+    """The number of bound pods that were not replayed: those of DaemonSets, static pods and terminating pods."""
     overcommitted: tuple[OvercommittedNode, ...] = ()
     misplaced: tuple[MisplacedPods, ...] = ()
     refused: tuple[RefusedPods, ...] = ()

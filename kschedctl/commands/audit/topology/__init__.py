@@ -25,7 +25,7 @@ from kschedctl.reports.findings import Finding
 from kschedctl.scheduler.plugins.pod_topology_spread.constraints import HARD, SOFT
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.nodes import HOSTNAME, ZONE, match_tolerations
-from kschedctl.text.counts import agreeing, counted
+from kschedctl.text.counts import agreeing, counted, join_first_few
 
 UPSTREAM_SOURCE = "pkg/scheduler/framework/plugins/podtopologyspread/filtering.go"
 ONE_NODE = AuditRule(
@@ -368,8 +368,10 @@ def _build_stranded_finding(owner: Owner, constraint: SpreadPromise, worst_loss:
     remaining = constraint.domains - 1
     lost_pods = f"{worst_loss.stranded:,} of {counted(worst_loss.lost, 'pod')}"
     remaining_text = f"{counted(remaining, 'domain')}, fewer than minDomains {constraint.min_domains}"
+    equal_losses = [loss.domain for loss in constraint.losses if _have_equal_effects(loss, worst_loss)]
     message = (
-        f"if {worst_loss.domain} is lost, {lost_pods} cannot come back: the minimum counts as 0 with {remaining_text} "
+        f"{_format_condition(equal_losses)} is lost, {lost_pods} cannot come back: the minimum counts as 0 with "
+        f"{remaining_text} "
         f"({constraint.when_unsatisfiable} over {constraint.key})"
     )
     fix = f"Lower minDomains to {remaining}, or raise maxSkew"
@@ -400,16 +402,29 @@ def _build_down_domain_finding(constraints: Sequence[WorkloadConstraint], worklo
         lost_pods = f"{stranded:,} of the {worst_loss.lost:,} pods"
     replacements = agreeing(stranded, "the replacement", "the replacements")
     stay = agreeing(stranded, "stays", "stay")
+    equal_losses = [loss.domain for loss in constraint.losses if _have_equal_effects(loss, worst_loss)]
+    down_domain = worst_loss.domain if len(equal_losses) == 1 else "it"
     message = (
-        f"if {worst_loss.domain} goes down, {replacements} of {lost_pods} there {stay} Pending: "
+        f"{_format_condition(equal_losses)} goes down, {replacements} of {lost_pods} there {stay} Pending: "
         f"the spread constraint over {constraint.key} (maxSkew "
-        f"{constraint.max_skew}) still counts {worst_loss.domain} as a domain, with 0 pods"
+        f"{constraint.max_skew}) still counts {down_domain} as a domain, with 0 pods"
     )
     further_count = len(affected) - 1
     if further_count:
         verb = agreeing(further_count, "has", "have")
         message += f"; {counted(further_count, 'more constraint')} {verb} the same effect"
     return STRANDED_WHILE_DOWN.build_finding(str(owner), message, namespace=owner.namespace, path=constraint.key)
+
+
+def _have_equal_effects(loss: BrokenDomain, other: BrokenDomain) -> bool:
+    """Return whether the losses of two domains take and strand the same numbers of pods."""
+    strands_equally = (loss.stranded, loss.stranded_while_down) == (other.stranded, other.stranded_while_down)
+    return loss.lost == other.lost and strands_equally
+
+
+def _format_condition(domains: Sequence[str]) -> str:
+    """Return the beginning of a sentence about the loss of one of these domains, such as `whichever of a and b`."""
+    return f"if {domains[0]}" if len(domains) == 1 else f"whichever of {join_first_few(domains)}"
 
 
 def _find_worst_loss(constraint: SpreadPromise) -> BrokenDomain:
