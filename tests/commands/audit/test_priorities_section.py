@@ -96,13 +96,10 @@ def test_growth_says_how_many_pods_a_quota_allows() -> None:
     found = audit_priorities(*SOUND, quota, grow=3)
     assert found.grown is not None
     assert (found.grown.placed, found.grown.created) == (3, 1)
-    assert found.headline.endswith(
-        "all would get a node and no pod would be preempted (but ResourceQuota q allows only 1 of them)"
-    )
-    assert (
-        "3 of 3 more pods like d/web-1 (StatefulSet d/web) get a node (but ResourceQuota q allows only 1 of them)"
-        in " ".join(RENDERERS["table"](found, Style()).split())
-    )
+    clause = "(but ResourceQuota q allows only 1 of them)"
+    assert found.headline.endswith(f"all would get a node and no pod would be preempted {clause}")
+    page = " ".join(RENDERERS["table"](found, Style()).split())
+    assert f"3 of 3 more pods like d/web-1 (StatefulSet d/web) get a node {clause}" in page
     alone = audit_priorities(*SOUND, quota, grow=1).grown
     assert alone is not None
     assert (alone.created, alone.creation_clause) == (None, "")
