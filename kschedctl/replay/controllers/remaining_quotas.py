@@ -26,12 +26,13 @@ from kschedctl.replay.controllers.pod_defaults import WorkloadNote
 Quotas = tuple[ResourceQuota, ...]
 
 
-class QuotaRoom(NamedTuple):
-    """The number of further pods that a ResourceQuota allows."""
+class TightestQuota(NamedTuple):
+    """The ResourceQuota that allows the fewest further pods of a kind."""
 
     quota: str
     """The name of the ResourceQuota."""
     pods: int
+    """The number of further pods that it allows."""
 
 
 @dataclass
@@ -79,7 +80,7 @@ class RemainingQuotas:
                 request = self.build_request("Pod", msgspec.to_builtins(group[0]), namespace)
                 self.charge(request, -len(group))
 
-    def find_tightest_quota(self, pod: Pod, max_count: int) -> QuotaRoom | None:
+    def find_tightest_quota(self, pod: Pod, max_count: int) -> TightestQuota | None:
         """Return the quota that allows the fewest more pods like this one, or None if all allow ``max_count`` pods.
 
         Quotas that cannot be replayed because the pod is not known in full are left out.
@@ -91,7 +92,7 @@ class RemainingQuotas:
                 continue
             room = resource_quota.count_admissible_objects(dataclasses.replace(request, quotas=[quota]), max_count)
             if room < max_count and (tightest is None or room < tightest.pods):
-                tightest = QuotaRoom(quota.metadata.name, room)
+                tightest = TightestQuota(quota.metadata.name, room)
         return tightest
 
     @contextmanager
