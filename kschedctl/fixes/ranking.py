@@ -313,20 +313,29 @@ class Rollouts:
     def iter_harmful(self) -> Iterator[str]:
         """Yield a line for each of the first replayed changes that would do harm, with the reason.
 
-        If other limits of a Deployment's rollout prevent the harm, the line names them.
+        If other limits of a Deployment's rollout prevent the harm, the line names them. Changes whose rollout might
+        complete with other limits come first, and only the first of each kind of these changes is reported.
         """
         harmful = [(trial, result) for trial, result in self._results.values() if result and result.harm]
+        other_limits_by_kind: dict[tuple[FixKind, ...], tuple[RemedyTrial, RolloutResult]] = {}
+        for trial, result in harmful:
+            if result.find_sufficient_max_unavailable is not None:
+                other_limits_by_kind.setdefault(tuple(fix.kind for fix in trial.changes), (trial, result))
+        harmful = [
+            *other_limits_by_kind.values(),
+            *((trial, result) for trial, result in harmful if result.find_sufficient_max_unavailable is None),
+        ]
         for trial, result in harmful[:MOST_HARMFUL]:
             changes = join_words([fix.text for fix in merge_scale_downs(trial.changes)])
             line = f"{changes}: {result.harm}"
             find_limit = result.find_sufficient_max_unavailable
             max_unavailable = find_limit() if find_limit is not None else None
             if max_unavailable is not None:
-                pods_down = counted(max_unavailable, "of its pods is", "of its pods are")
-                line += (
-                    f". With maxSurge 0 and maxUnavailable {max_unavailable:,}, the rollout completes, but up to "
-                    f"{pods_down} down at a time"
-                )
+                line += f". With maxSurge 0 and maxUnavailable {max_unavailable:,}, the rollout completes, "
+                if result.running_before == 0:
+                    line += "and no running pod goes down, because none has a node now"
+                else:
+                    line += f"but up to {counted(max_unavailable, 'of its pods is', 'of its pods are')} down at a time"
             yield line
 
     def iter_harmless_fixes(self, best: Iterable[RankedFix]) -> Iterator[RankedFix]:

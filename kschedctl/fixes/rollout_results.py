@@ -35,6 +35,8 @@ class RolloutResult(NamedTuple):
 
     Only for a Deployment's rollout that does not complete with its own limits.
     """
+    running_before: int | None = None
+    """The number of the workload's pods with a node before the rollout, if a maxUnavailable can be searched."""
     chain: EvictionChain | None = None
     """The chain of evictions that follows, or None without victims."""
     failed_jobs: tuple[FailedJob, ...] = ()

@@ -95,7 +95,9 @@ def plan_and_run_rollout(
                 return None
             unavailable = min(2 * unavailable, change.desired)
 
-    return rolled_out._replace(find_sufficient_max_unavailable=find_sufficient_max_unavailable)
+    return rolled_out._replace(
+        find_sufficient_max_unavailable=find_sufficient_max_unavailable, running_before=placed_before
+    )
 
 
 def _plan_rollout(

@@ -142,7 +142,9 @@ def test_rollout_of_a_single_pod_needs_quota_for_old_and_new_pod(limit: str) -> 
         assert report.remedies == ()
         denial = "the new pods cannot be created: exceeded quota: q, requested: requests.cpu=900m"
         (line,) = (line for line in report.impossible if denial in line)
-        assert line.endswith("maxUnavailable 1, the rollout completes, but up to 1 of its pods is down at a time")
+        assert line.endswith(
+            "maxUnavailable 1, the rollout completes, and no running pod goes down, because none has a node now"
+        )
 
 
 def test_change_with_fewer_running_pods_is_rejected() -> None:
