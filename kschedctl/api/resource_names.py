@@ -7,6 +7,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 CPU, MEMORY, EPHEMERAL_STORAGE, PODS = "cpu", "memory", "ephemeral-storage", "pods"
+STORAGE = "storage"
+"""The resource that PersistentVolumeClaims request."""
 HUGE_PAGES_PREFIX = "hugepages-"
 ATTACHABLE_VOLUMES_PREFIX = "attachable-volumes-"
 NATIVE_DOMAIN = "kubernetes.io/"
@@ -50,7 +52,7 @@ def is_scalar(name: str) -> bool:
 
 def is_in_bytes(name: str) -> bool:
     """Return whether amounts of the resource are numbers of bytes."""
-    return name in (MEMORY, EPHEMERAL_STORAGE) or name.startswith(HUGE_PAGES_PREFIX)
+    return name in (MEMORY, EPHEMERAL_STORAGE, STORAGE) or name.startswith(HUGE_PAGES_PREFIX)
 
 
 def is_counted(name: str) -> bool:

@@ -80,6 +80,6 @@ def test_limit_set_by_a_limit_range_is_not_shown_as_written(run: Run, write: Wri
     for command in ("explain", "simulate"):
         out = " ".join(run(command, *files).out.split())
         assert "memory limit of 256Mi (limits.memory 256Mi by LimitRange team/lr)" in out
-        assert "request 100m cpu instead of 50m, limit memory to 512Mi instead of the default of 256Mi" in out
+        assert "request 0.1 CPUs instead of 0.05, limit memory to 512 MiB instead of the default of 256 MiB" in out
     report = json.loads(run("simulate", *files, "-o", "json").out)
     assert report["notCreated"][0]["defaults"] == ["limits.memory 256Mi by LimitRange team/lr"]

@@ -217,10 +217,10 @@ def test_quotas_of_a_cluster_are_checked() -> None:
     assert list_quota_messages() == []
     assert list_quota_messages(make_deployment("web", 4)) == []
     assert list_quota_messages(make_deployment("web", 5)) == [
-        "Deployment shop/web requests 5, but the quota allows only 4"
+        "Deployment shop/web needs 5 pods, but the quota allows only 4"
     ]
     assert list_quota_messages(make_deployment("web", 2), make_deployment("api", 3)) == [
-        "Deployment shop/web, Deployment shop/api request 5, but the quota allows only 4"
+        "Deployment shop/web and Deployment shop/api need 5 pods, but the quota allows only 4"
     ]
 
 

@@ -274,7 +274,7 @@ def test_fixes_for_a_changed_deployment_outlast_its_rollout_with_surge() -> None
     """
     (lacking,) = simulate_larger_pods(1, request="1200m", hard="3500m").not_created
     assert [fix.what for fix in lacking.fixes] == [
-        "request 500m cpu instead of 1200m",
+        "request 0.5 CPUs instead of 1.2",
         "set replicas to 2 instead of 3",
         "raise ResourceQuota q to requests.cpu=4600m",
     ]
@@ -296,7 +296,7 @@ def test_fixes_for_a_changed_deployment_are_made_in_its_manifest() -> None:
     (lacking,) = simulate_larger_pods(1, request="1200m", hard="3500m").not_created
     in_manifest = {fix.what: (fix.edits, fix.commands) for fix in lacking.fixes if fix.by == "author"}
     assert in_manifest == {
-        "request 500m cpu instead of 1200m": (
+        "request 0.5 CPUs instead of 1.2": (
             ("spec.template.spec.containers[0].resources.requests.cpu: 500m",),
             (),
         ),
@@ -312,7 +312,7 @@ def test_number_of_pods_in_the_quota_does_not_prevent_smaller_requests() -> None
     used, hard = {"requests.cpu": "5500m", "pods": "5"}, {"requests.cpu": "7100m", "pods": "8"}
     cluster = build_cluster(*old, build_quota("q", used, hard))
     (lacking,) = simulate(cluster, [changed]).not_created
-    assert lacking.fixes[0].what == "request 788m cpu instead of 1200m"
+    assert lacking.fixes[0].what == "request 0.788 CPUs instead of 1.2"
     smaller = build_deployment(7, "788m")
     smaller["spec"]["strategy"] = changed["spec"]["strategy"]
     assert simulate(cluster, [smaller], rollout=True).workloads[0].rollout == "complete"
@@ -321,7 +321,7 @@ def test_number_of_pods_in_the_quota_does_not_prevent_smaller_requests() -> None
 def test_smaller_requests_suffice_if_old_pods_leave_first() -> None:
     (lacking,) = simulate_larger_pods(0, request="1200m", hard="3500m").not_created
     assert [fix.what for fix in lacking.fixes] == [
-        "request 1166m cpu instead of 1200m",
+        "request 1.17 CPUs instead of 1.2",
         "set replicas to 2 instead of 3",
         "raise ResourceQuota q to requests.cpu=3600m",
     ]

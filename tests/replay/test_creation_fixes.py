@@ -129,42 +129,42 @@ WORLDS = {
         ("set limits.memory for: c, and raise ResourceQuota q to pods=2",),
     ),
     "above the most": World(
-        [build_limit_range(max={"cpu": "50m"})], build_pods(1, {"cpu": "100m"}), ("request 50m cpu instead of 100m",)
+        [build_limit_range(max={"cpu": "50m"})], build_pods(1, {"cpu": "100m"}), ("request 0.05 CPUs instead of 0.1",)
     ),
     "above the most, both": World(
         [build_limit_range(max={"cpu": "1"})],
         build_pods(1, {"cpu": "2"}, {"cpu": "4"}),
-        ("request 1 cpu instead of 2, limit cpu to 1 instead of 4",),
+        ("request 1 CPU instead of 2, limit CPU to 1 instead of 4",),
     ),
     "above a default limit": World(
         [build_limit_range(default={"memory": "1Gi"})],
         build_pods(1, {"memory": "2Gi"}),
-        ("limit memory to 2Gi instead of the default of 1Gi",),
+        ("limit memory to 2 GiB instead of the default of 1 GiB",),
     ),
     "below the least": World(
         [build_limit_range(min={"memory": "64Mi"})],
         build_pods(1, {"memory": "32Mi"}, {"memory": "32Mi"}),
-        ("request 64Mi memory instead of 32Mi, limit memory to 64Mi instead of 32Mi",),
+        ("request 64 MiB of memory instead of 32 MiB, limit memory to 64 MiB instead of 32 MiB",),
     ),
     "ratio": World(
         [build_limit_range(maxLimitRequestRatio={"cpu": "4"})],
         build_pods(1, {"cpu": "100m"}, {"cpu": "1"}),
-        ("request 250m cpu instead of 100m",),
+        ("request 0.25 CPUs instead of 0.1",),
     ),
     "pod as a whole": World(
         [build_limit_range("Pod", max={"cpu": "1"}, min={"memory": "1Gi"})],
         build_pods(1, {"cpu": "500m"}),
-        ("request 1Gi memory, limit cpu to 500m",),
+        ("request 1 GiB of memory, limit CPU to 0.5",),
     ),
     "two LimitRanges": World(
         [build_limit_range(max={"cpu": "4"}), build_limit_range(name="m", max={"cpu": "2"})],
         build_pods(1, {"cpu": "3"}, {"cpu": "3"}),
-        ("request 2 cpu instead of 3, limit cpu to 2 instead of 3",),
+        ("request 2 CPUs instead of 3, limit CPU to 2 instead of 3",),
     ),
     "LimitRange, then quota": World(
         [build_quota("q", {"pods": "0"}, {"pods": "0"}), build_limit_range(max={"cpu": "50m"})],
         build_pods(1, {"cpu": "100m"}),
-        ("request 50m cpu instead of 100m, and raise ResourceQuota q to pods=1",),
+        ("request 0.05 CPUs instead of 0.1, and raise ResourceQuota q to pods=1",),
     ),
     "account": World(
         [build_shop(), build_account()],
@@ -240,7 +240,7 @@ WORLDS = {
         [build_quota("q", {"requests.cpu": "0"}, {"requests.cpu": "400m"})],
         build_pods(6, {"cpu": "100m"}),
         (
-            "request 66m cpu instead of 100m",
+            "request 0.066 CPUs instead of 0.1",
             "set replicas to 4 instead of 6",
             "raise ResourceQuota q to requests.cpu=600m",
         ),
@@ -252,8 +252,8 @@ WORLDS = {
         ],
         build_pods(4, {"memory": "3Gi"}),
         (
-            "request 1Gi memory instead of 3Gi",
-            "request 2Gi memory instead of 3Gi, and raise ResourceQuota q to requests.memory=8Gi",
+            "request 1 GiB of memory instead of 3 GiB",
+            "request 2 GiB of memory instead of 3 GiB, and raise ResourceQuota q to requests.memory=8Gi",
         ),
     ),
     "namespace": World(
@@ -284,7 +284,7 @@ WORLDS = {
             build_limit_range(max={"cpu": "1"}),
         ],
         build_pods(2, {"cpu": "2"}, serviceAccountName="robot"),
-        ("create ServiceAccount shop/robot, and request 1 cpu instead of 2, and raise ResourceQuota q to pods=2",),
+        ("create ServiceAccount shop/robot, and request 1 CPU instead of 2, and raise ResourceQuota q to pods=2",),
     ),
 }
 

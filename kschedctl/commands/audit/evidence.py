@@ -354,6 +354,8 @@ def _describe_placement_of_grown_tier(grown: GrownTier) -> str:
     """Describe how many of the tier's additional pods get a node, and why the others do not."""
     additional_pods = f"{count(grown.asked, 'more pod')} like {grown.like} ({grown.workload})"
     placed = f"{grown.placed:,} of {additional_pods} {agreeing(grown.placed, 'gets', 'get')} a node"
+    if grown.creation_clause:
+        placed += f" ({grown.creation_clause})"
     if not grown.message:
         return placed
     unplaced_count = grown.asked - grown.placed

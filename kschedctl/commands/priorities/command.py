@@ -67,7 +67,7 @@ def priorities(
     if not 0 <= grow <= MAX_GROWTH:
         raise UsageError(f"--grow {grow}: must be a number of pods up to {MAX_GROWTH:,}")
     limits = PriorityLimits(grow, tier, _parse_starving_after(starving_after))
-    cluster = load_cluster(source, live=LiveKinds(("Event",)))
+    cluster = load_cluster(source, live=LiveKinds(("Event", "ResourceQuota")))
     with show_progress() as progress:
         section = library.priorities(cluster, limits, now=time.resolve_time(source, cluster), progress=progress)
         return findings_output.build_answer_with_exit_code(section, build_next_commands(source, section))

@@ -333,6 +333,11 @@ class SimulationReport(Report, frozen=True):
                 placed = str(self.variation.placed)
             get = "gets" if total == 1 or placed == "1" else "get"
             sentence = f"{placed} of {counted(total + ended, 'pod')} {get} a node"
+            existing = self._count_pods_with_old_nodes()
+            if existing and self.placed < total:
+                have = agreeing(existing + self.placed, "has", "have")
+                before = f"{existing:,} of them from before" if self.placed else "as before"
+                sentence = f"{existing + self.placed:,} of {existing + total + ended:,} pods {have} a node, {before}"
             if self.variation and self.variation.pending.most and not self.variation.new_pending.most:
                 sentence += ", and the others waited before"
             if ended:
@@ -341,6 +346,13 @@ class SimulationReport(Report, frozen=True):
         if self.admitted:
             sentence = f"admitted in {', '.join(dict.fromkeys(self.admitted.values()))}, {sentence}"
         return sentence
+
+    def _count_pods_with_old_nodes(self) -> int:
+        """Return how many pods of the workloads keep the node that they had, or 0 if several runs were made."""
+        if self.variation:
+            return 0
+        new_placed_count = self.placed - self.waiting_placed
+        return max(sum(workload.running for workload in self.workloads) - new_placed_count, 0)
 
     def _describe_new_and_waiting_pods(self, total: int) -> str:
         """Return how many of the `total` pods get a node, and the side effects.

@@ -33,7 +33,8 @@ from kschedctl.api.objects import (
 )
 from kschedctl.api.pod_requests import Quantities, parse_quantities
 from kschedctl.api.priority import SYSTEM_CLASSES, SYSTEM_PREFIX
-from kschedctl.api.quantity import MILLI, Quantity
+from kschedctl.api.quantity import MILLI, Quantity, parse_quantity
+from kschedctl.api.resource_names import CPU, format_amounts_for_sentence
 from kschedctl.cluster import Cluster
 from kschedctl.replay.edits import ObjectKey
 from kschedctl.text.counts import first_few, join_words
@@ -575,12 +576,18 @@ class ResourceSetting(NamedTuple):
     @property
     def description(self) -> str:
         """The change in words, with the old amount."""
-        change = f"limit {self.resource} to {self.amount}"
+        amounts = [
+            amount.milli_value() if self.resource == CPU else amount.value()
+            for amount in map(parse_quantity, filter(None, (self.amount, self.before)))
+        ]
+        (number, *before_numbers), unit = formatted = format_amounts_for_sentence(self.resource, *amounts)
         if self.part == REQUESTS:
-            change = f"request {self.amount} {self.resource}"
-        if self.before:
-            before = f"the default of {self.before}" if self.is_default else self.before
-            change += f" instead of {before}"
+            change = f"request {number} {unit}"
+        else:
+            change = f"limit {'CPU' if self.resource == CPU else self.resource} to {number}{formatted.unit_suffix}"
+        for before_number in before_numbers:
+            default = "the default of " if self.is_default else ""
+            change += f" instead of {default}{before_number}{formatted.unit_suffix}"
         return f"{change}{self.location}"
 
 

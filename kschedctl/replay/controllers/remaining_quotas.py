@@ -6,9 +6,11 @@ templates may be denied by quotas. Upstream: pkg/controller/resourceclaim/contro
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import msgspec
 
@@ -22,6 +24,15 @@ from kschedctl.replay.controllers.creation import Creation
 from kschedctl.replay.controllers.pod_defaults import WorkloadNote
 
 Quotas = tuple[ResourceQuota, ...]
+
+
+class TightestQuota(NamedTuple):
+    """The ResourceQuota that allows the fewest further pods of a kind."""
+
+    quota: str
+    """The name of the ResourceQuota."""
+    pods: int
+    """The number of further pods that it allows."""
 
 
 @dataclass
@@ -68,6 +79,21 @@ class RemainingQuotas:
             if self.get_quotas(namespace):
                 request = self.build_request("Pod", msgspec.to_builtins(group[0]), namespace)
                 self.charge(request, -len(group))
+
+    def find_tightest_quota(self, pod: Pod, max_count: int) -> TightestQuota | None:
+        """Return the quota that allows the fewest more pods like this one, or None if all allow ``max_count`` pods.
+
+        Quotas that cannot be replayed because the pod is not known in full are left out.
+        """
+        request = self.build_request("Pod", msgspec.to_builtins(pod), pod.metadata.namespace)
+        tightest = None
+        for quota in request.quotas:
+            if not resource_quota.is_replayable(quota, in_full=False):
+                continue
+            room = resource_quota.count_admissible_objects(dataclasses.replace(request, quotas=[quota]), max_count)
+            if room < max_count and (tightest is None or room < tightest.pods):
+                tightest = TightestQuota(quota.metadata.name, room)
+        return tightest
 
     @contextmanager
     def release_temporarily(self, pod: Pod) -> Iterator[None]:

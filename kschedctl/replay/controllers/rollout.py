@@ -70,7 +70,7 @@ class RolloutCreation:
 NOT_CREATED = "NotCreated"
 WAITING_FOR_CONTROLLER = "to be created only after other pods of the workload run"
 ENDED_WITH_JOB = "its Job failed because pods of the Job were preempted"
-OLD_NAME_SUFFIX = "~old"
+OLD_NAME_SUFFIX = " (old)"
 """Suffix for the name of an old pod if a new pod takes its name."""
 
 

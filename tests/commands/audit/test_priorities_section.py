@@ -84,6 +84,27 @@ def test_user_facing_top_tier_with_free_room_is_sound() -> None:
     assert found.headline == f"2 tiers. {growth}"
 
 
+def test_growth_says_how_many_pods_a_quota_allows() -> None:
+    """Three pods of the namespace exist and one more is allowed, so two of the three additional pods are denied."""
+    hard, used = {"count/pods": "4"}, {"count/pods": "3"}
+    quota = {
+        "kind": "ResourceQuota",
+        "metadata": {"name": "q", "namespace": "d"},
+        "spec": {"hard": hard},
+        "status": {"hard": hard, "used": used},
+    }
+    found = audit_priorities(*SOUND, quota, grow=3)
+    assert found.grown is not None
+    assert (found.grown.placed, found.grown.created) == (3, 1)
+    clause = "(but ResourceQuota q allows only 1 of them)"
+    assert found.headline.endswith(f"all would get a node and no pod would be preempted {clause}")
+    page = " ".join(RENDERERS["table"](found, Style()).split())
+    assert f"3 of 3 more pods like d/web-1 (StatefulSet d/web) get a node {clause}" in page
+    alone = audit_priorities(*SOUND, quota, grow=1).grown
+    assert alone is not None
+    assert (alone.created, alone.creation_clause) == (None, "")
+
+
 def test_figures_of_tiers() -> None:
     waiting = build_tier_pod(LOW, "batch-2", cpu="8")
     high, low = audit_priorities(*SOUND, waiting, grow=0).tiers

@@ -128,6 +128,16 @@ def test_paused_deployment_only_scales() -> None:
     assert get_counts(found) == (0, 2, 0, 2)
 
 
+@pytest.mark.parametrize(
+    ("cpu", "sentence"),
+    [("5", "5 of 6 pods have a node, 4 of them from before"), ("4", "4 of 6 pods have a node, as before")],
+)
+def test_headline_of_a_scaled_workload_counts_the_pods_that_already_run(cpu: str, sentence: str) -> None:
+    """Four pods with one core each run, and two more are wanted, which would be 0 of 2 without the others."""
+    report = run([build_node("n1", cpu=cpu), *build_replicas(4)], build_web(6, paused=True))
+    assert report.build_headline_parts()[1] == sentence
+
+
 def test_order_in_which_pods_are_removed() -> None:
     """Pods are removed in this order: without a node, not running, not ready, with the most siblings on their node, the
     youngest. Upstream: pkg/controller/controller_utils.go."""

@@ -445,4 +445,5 @@ def _describe_tier_growth(tier: GrownTier, evicted_count: int) -> str:
     else:
         placed = f"{tier.placed:,} would get a node" if tier.placed else "none would get a node"
     evicted = f"{counted(evicted_count, 'pod')} would be preempted" if evicted_count else "no pod would be preempted"
-    return f"{condition}, {placed} and {evicted}"
+    creation = f" ({tier.creation_clause})" if tier.creation_clause else ""
+    return f"{condition}, {placed} and {evicted}{creation}"

@@ -18,6 +18,7 @@ from kschedctl.commands.audit.audited_cluster import PriorityLimits
 from kschedctl.commands.audit.priorities.report import EvictedWorkload, ExposedWorkload, GrownTier, PreemptedWorkload
 from kschedctl.commands.audit.priorities.tiers import Tiers
 from kschedctl.errors import UsageError
+from kschedctl.replay.controllers.remaining_quotas import RemainingQuotas
 from kschedctl.replay.placements import report_evictions
 from kschedctl.replay.settling import list_victims, recreate_gone_pods
 from kschedctl.replay.unknown import find_simulation_unknowns
@@ -239,6 +240,7 @@ def simulate_tier_growth(
 
     tier = int(tiers.tier_by_info[info_number])
     cloned_pod = tiers.pods.objects[cloned_position]
+    tightest_quota = RemainingQuotas(scheduler.cluster).find_tightest_quota(cloned_pod, limits.grow)
     report = GrownTier(
         tier=tiers.names[tier],
         priority=int(tiers.priorities[tier]),
@@ -247,6 +249,8 @@ def simulate_tier_growth(
         asked=limits.grow,
         placed=sum(outcome.is_placed for outcome in outcomes),
         message=first_failure,
+        created=tightest_quota.pods if tightest_quota else None,
+        quota=tightest_quota.quota if tightest_quota else "",
     )
     victims = _group_preempted_by_workload(tiers, report_evictions(simulation))
     return Growth(report, victims, find_simulation_unknowns(simulation))

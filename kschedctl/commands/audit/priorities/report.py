@@ -46,6 +46,19 @@ class GrownTier(Document, frozen=True, kw_only=True):
     """The number of added pods that found a node."""
     message: str = ""
     """The reason why the other pods did not find a node."""
+    created: int | None = None
+    """The number of added pods that the ResourceQuotas of their namespace allow, or None if they allow all."""
+    quota: str = ""
+    """The ResourceQuota that allows the fewest of the added pods, or "" if all are allowed."""
+
+    @property
+    def creation_clause(self) -> str:
+        """A clause that says how many of the added pods a ResourceQuota allows, or "" if it allows all of them."""
+        if self.created is None:
+            return ""
+        if self.asked == 1:
+            return f"but ResourceQuota {self.quota} does not allow it"
+        return f"but ResourceQuota {self.quota} allows {f'only {self.created:,}' if self.created else 'none'} of them"
 
 
 class EvictedWorkload(Document, frozen=True, kw_only=True):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial, reduce
+from typing import NamedTuple
 
 import msgspec
 
@@ -26,13 +27,14 @@ from kschedctl.api.objects import (
     Resources,
 )
 from kschedctl.api.pod_requests import Quantities, aggregate_container_limits, compute_pod_requests, parse_quantities
-from kschedctl.api.quantity import Format, Quantity, QuantityError, parse_quantity
+from kschedctl.api.quantity import Quantity, QuantityError, parse_quantity
+from kschedctl.api.resource_names import CPU, format_amounts_for_sentence
 from kschedctl.lint import documentation as doc
 from kschedctl.lint.context import LintContext
-from kschedctl.lint.objects.subject import Path, Problem, Subject, join_names
+from kschedctl.lint.objects.subject import Path, Problem, Subject
 from kschedctl.lint.objects.workload import SERVING_KINDS, Workload, parse_valid_quantities
 from kschedctl.lint.rule import ERROR, WARNING, Rule
-from kschedctl.text.counts import agreeing, counted, join_words
+from kschedctl.text.counts import agreeing, counted, join_first_few, join_words
 
 
 def find_amounts_missing_for_quota(context: LintContext) -> Iterator[Problem]:
@@ -106,6 +108,8 @@ _COUNTED_KINDS = {
     "persistentvolumeclaims": "PersistentVolumeClaim",
 }
 """Resource of a quota, which may be prefixed with ``count/`` -> the kind of which it limits the number of objects."""
+_LIMITS_PREFIX = "limits."
+"""Prefix of a quota resource that is the sum of the limits of pods."""
 _MAX_NAMED = 3
 ITEM_FIELDS = ("min", "max", "default", "default_request", "max_limit_request_ratio")
 
@@ -131,7 +135,7 @@ def find_exceeded_quotas(context: LintContext) -> Iterator[Problem]:
             except QuantityError:  # an invalid quantity sets no quota
                 continue
             if excess:
-                yield subject.build_problem(("spec", "hard", name), f"{excess}, but the quota allows only {hard}")
+                yield subject.build_problem(("spec", "hard", name), excess)
 
 
 RQ_QUOTA_EXCEEDED = Rule(
@@ -164,7 +168,7 @@ def _iter_desired_workloads(context: LintContext, subject: Subject) -> Iterator[
 
 
 def _describe_count_or_storage_excess(context: LintContext, subject: Subject, name: str, hard: Quantity) -> str:
-    """Describe how the number of objects of a kind, or the storage that claims request, exceeds a quota.
+    """Describe how the number of objects of a kind, or the storage that claims request, exceeds a quota's limit.
 
     ``name`` is the resource and ``hard`` the limit of the quota. Returns "" if the quota is not exceeded, or if the
     resource is neither a count of a kind in _COUNTED_KINDS nor `requests.storage`.
@@ -174,7 +178,8 @@ def _describe_count_or_storage_excess(context: LintContext, subject: Subject, na
         objects = [other for other in context.subjects if other.kind == counted_kind]
         count = sum(context.can_share_namespace(subject, other) for other in objects)
         if hard < parse_quantity(count):
-            return f"the namespace has {counted(count, 'object')} of kind {counted_kind}"
+            objects_of_kind = f"{counted(count, 'object')} of kind {counted_kind}"
+            return f"the namespace has {objects_of_kind}, but the quota allows only {hard.value():,}"
         return ""
 
     if name != "requests.storage":
@@ -186,7 +191,10 @@ def _describe_count_or_storage_excess(context: LintContext, subject: Subject, na
     ]
     sizes = (parse_valid_quantities(claim.spec.resources.requests).get("storage") for claim in claims)
     total = _sum_quantities(size for size in sizes if size is not None)
-    return f"the claims request {_format_amount(total)}" if hard < total else ""
+    if not hard < total:
+        return ""
+    amounts = _compare_with_limit("storage", total, hard)
+    return f"the claims request {amounts.total}, but the quota allows only {amounts.limit}"
 
 
 def _describe_workload_excess(workloads: list[Workload], name: str, hard: Quantity) -> str:
@@ -210,6 +218,8 @@ def _describe_workload_excess(workloads: list[Workload], name: str, hard: Quanti
         workload: _multiply_quantity(usage, workload.highest_replicas) for workload, usage in usage_per_pod.items()
     }
 
+    resource = "pods" if name in _POD_COUNT_RESOURCES else name.removeprefix("requests.").removeprefix(_LIMITS_PREFIX)
+
     # Checks 1 to 3
     lowest_total = _sum_quantities(lowest_usage[workload] for workload in long_running)
     highest_total = _sum_quantities(highest_usage[workload] for workload in long_running)
@@ -220,7 +230,10 @@ def _describe_workload_excess(workloads: list[Workload], name: str, hard: Quanti
     ]
     for requesters, total, condition in checked_totals:
         if hard < total:
-            return f"{_format_requesters(requesters)} {_format_amount(total)}{condition}"
+            names = join_first_few([str(workload.subject) for workload in requesters], _MAX_NAMED)
+            verb = _choose_verb(name, len(requesters))
+            amounts = _compare_with_limit(resource, total, hard)
+            return f"{names} {verb} {amounts.total}{condition}, but the quota allows only {amounts.limit}"
 
     # Check 4
     for workload in long_running:
@@ -228,8 +241,12 @@ def _describe_workload_excess(workloads: list[Workload], name: str, hard: Quanti
         must_start_new_pod_first = is_manifest and workload.compute_rollout_limits().must_start_new_pod_first
         total_during_rollout = lowest_total.add(usage_per_pod[workload])
         if must_start_new_pod_first and hard < total_during_rollout:
-            requested = _format_amount(total_during_rollout)
-            return f"a rollout of {workload.subject}, which starts a new pod first, needs {requested}"
+            amounts = _compare_with_limit(resource, total_during_rollout, hard)
+            needed = f"limits of {amounts.total}" if _sums_limits(name) else amounts.total
+            return (
+                f"a rollout of {workload.subject}, which starts a new pod first, needs {needed}, but the quota allows "
+                f"only {amounts.limit}"
+            )
     return ""
 
 
@@ -243,17 +260,36 @@ def _sum_quantities(amounts: Iterable[Quantity]) -> Quantity:
     return reduce(Quantity.add, amounts, parse_quantity(0))
 
 
-def _format_amount(amount: Quantity) -> str:
-    """Format a quantity. Binary amounts of at least 1 Mi are rounded down to whole mebibytes."""
-    if amount.format is Format.BINARY_SI and amount.value() >= 1 << 20:
-        return f"{amount.value() >> 20:,} Mi"
-    return str(amount)
+class _ComparedAmounts(NamedTuple):
+    """An amount in a sentence, and a quota's limit in the same unit."""
+
+    total: str
+    """The amount with its resource, such as ``18.7 CPUs``."""
+    limit: str
+    """The limit without its resource, such as ``14``."""
 
 
-def _format_requesters(workloads: list[Workload]) -> str:
-    """Return the names of the workloads with the verb, as in ``Deployment web requests``."""
-    names = [str(workload.subject) for workload in workloads]
-    return f"{join_names(names, _MAX_NAMED)} {agreeing(len(names), 'requests', 'request')}"
+def _compare_with_limit(resource: str, total: Quantity, hard: Quantity) -> _ComparedAmounts:
+    """Format a total of a resource and the limit that it exceeds. ``resource`` has no prefix, and may be ``pods``."""
+    if resource == "pods":
+        return _ComparedAmounts(counted(total.value(), "pod"), f"{hard.value():,}")
+    amounts = [amount.milli_value() if resource == CPU else amount.value() for amount in (total, hard)]
+    (total_number, limit_number), unit = formatted = format_amounts_for_sentence(resource, *amounts)
+    return _ComparedAmounts(f"{total_number} {unit}", f"{limit_number}{formatted.unit_suffix}")
+
+
+def _choose_verb(name: str, count: int) -> str:
+    """Return the verb that says how ``count`` workloads use the quota resource ``name``."""
+    if name in _POD_COUNT_RESOURCES:
+        return agreeing(count, "needs", "need")
+    if _sums_limits(name):
+        return agreeing(count, "has limits of", "have limits of")
+    return agreeing(count, "requests", "request")
+
+
+def _sums_limits(name: str) -> bool:
+    """Return whether the quota resource is the sum of limits, and not of requests."""
+    return name.startswith(_LIMITS_PREFIX)
 
 
 def _get_pod_usage(workload: Workload, name: str) -> Quantity | None:
