@@ -51,7 +51,7 @@ from kschedctl.sources.collector import Manifest
 from kschedctl.sources.decoding import decode_document, iter_pod_resources, validate_quantities
 from kschedctl.sources.documents.place import Place
 from kschedctl.sources.read import ReadResult, load_configuration_file, read_paths
-from kschedctl.text.counts import agreeing, first_few
+from kschedctl.text.counts import agreeing, first_few, join_words
 
 log = logging.getLogger(__name__)
 Namespace = Annotated[
@@ -237,7 +237,7 @@ def _reject_new_autoscalers(reading: ReadResult, cluster: Cluster, namespace: st
 
     target = stored_workloads.get_scale_target(autoscaler)
     suggestions = workload_pods.suggest_workloads(cluster, target.name, target.kind)
-    did_you_mean = f"did you mean {' or '.join(suggestions[:3])}?" if suggestions else ""
+    did_you_mean = f"did you mean {join_words(suggestions[:3], 'or')}?" if suggestions else ""
     raise UsageError(
         f"its target {target} is not among the workloads of the cluster",
         where=_format_object_title(HPA, autoscaler),

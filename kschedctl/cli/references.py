@@ -16,6 +16,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
 from kschedctl.replay.edits import add_or_replace_pods
 from kschedctl.replay.pending_pods import find_pending_pods, is_pending
+from kschedctl.text.counts import join_words
 
 SHORT_NAMES = {
     "Pod": "po",
@@ -123,7 +124,7 @@ def find_pod(cluster: Cluster, name: str, namespace: str | None) -> Pod:
         or find_similar_pods(cluster.pods, namespace, name)
         or suggest_workloads(cluster, name)[:3]
     )
-    hint = f"did you mean {' or '.join(similar)}?" if similar else ""
+    hint = f"did you mean {join_words(similar, 'or')}?" if similar else ""
     raise UsageError(f'pod "{full_name}" not found', hint=hint)
 
 
@@ -175,7 +176,9 @@ def require_existing_namespace(cluster: Cluster, scope: Scope) -> None:
     if any(obj.metadata.namespace == name for objects in (cluster.pods, *workloads) for obj in objects):
         return
     similar = get_close_matches(name, namespaces, 3)
-    raise UsageError(f'namespace "{name}" not found', hint=f"did you mean {' or '.join(similar)}?" if similar else "")
+    raise UsageError(
+        f'namespace "{name}" not found', hint=f"did you mean {join_words(similar, 'or')}?" if similar else ""
+    )
 
 
 def assume_scheduler_name(cluster: Cluster, scheduler_name: str | None) -> Cluster:

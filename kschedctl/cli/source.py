@@ -11,6 +11,7 @@ from kschedctl import demo
 from kschedctl.api.component_flags import DEFAULT_API_SERVER
 from kschedctl.api.events import FAILED_CREATE, FAILURE_SOURCES
 from kschedctl.api.garbage import without_garbage_collection
+from kschedctl.api.kinds import pluralize_kind
 from kschedctl.api.kube_version import KUBE_VERSION
 from kschedctl.api.objects import Pod
 from kschedctl.cli.options import Scope, Source, parse_feature_gates
@@ -19,7 +20,7 @@ from kschedctl.errors import UsageError
 from kschedctl.sources.cluster import get_read_time
 from kschedctl.sources.documents.place import get_origin_file
 from kschedctl.sources.read import ReadResult, load_configuration_file, read_paths
-from kschedctl.text.counts import join_words
+from kschedctl.text.counts import counted, join_words
 
 if TYPE_CHECKING:
     from kschedctl.sources.live.connection import Connection
@@ -282,9 +283,12 @@ def log_read_result(reading: ReadResult) -> None:
     """Log the warnings about files, and what was read and skipped."""
     for warning in reading.warnings:
         log.warning("warning: %s", warning)
-    log.info("read %s", ", ".join(f"{len(objects):,} {kind}" for kind, objects in reading.objects.items()) or "nothing")
+    counts_by_kind = [
+        counted(len(objects), kind, pluralize_kind(kind)) for kind, objects in reading.objects.items() if len(objects)
+    ]
+    log.info("read %s", ", ".join(counts_by_kind) or "nothing")
     if reading.skipped:
-        counts = ", ".join(f"{number:,} {kind}" for kind, number in reading.skipped.items())
+        counts = ", ".join(counted(number, kind, pluralize_kind(kind)) for kind, number in reading.skipped.items())
         log.info("skipped kinds that scheduling does not read: %s", counts)
     if reading.skipped_files:
         log.info("skipped %s files that are neither JSON nor YAML", f"{reading.skipped_files:,}")

@@ -245,7 +245,7 @@ class LintContext:
             return self.enclosing.pool_types
         if self.instance_types is None:
             self.gaps[INSTANCE_TYPES] = Gap(
-                "were not given (--instance-types FILE), so that types of EC2 are judged by their names"
+                "were not given (--instance-types FILE), so EC2 instance types are judged by their names"
             )
             return None
         return PoolTypeCatalog(self.instance_types, self.cluster)

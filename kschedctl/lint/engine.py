@@ -22,6 +22,7 @@ from kschedctl.lint.rule import Rule, RuleProfile, Severity
 from kschedctl.lint.suppression import matches_rule
 from kschedctl.reports.findings import Findings
 from kschedctl.reports.unknown import UnknownKind
+from kschedctl.text.counts import join_words
 
 
 def lint(
@@ -157,7 +158,7 @@ def _build_unknown_rule_error(name: str, rules: Iterable[Rule]) -> UsageError:
     similar = get_close_matches(name, [rule.id for rule in rules])
     hint = "list all rules with: kschedctl lint rules"
     if similar:
-        hint = f"did you mean {' or '.join(similar)}? Otherwise, {hint}"
+        hint = f"did you mean {join_words(similar, 'or')}? Otherwise, {hint}"
     return UsageError(f'no rule is named "{name}"', hint=hint)
 
 

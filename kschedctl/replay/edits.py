@@ -19,6 +19,7 @@ from kschedctl.cluster import CLUSTER_SCOPED, Cluster
 from kschedctl.cluster.recreation import recreate_pod
 from kschedctl.errors import UsageError
 from kschedctl.snapshot.nodes import get_region_and_zone
+from kschedctl.text.counts import join_words
 
 
 def change_pods(cluster: Cluster, changes: Mapping[tuple[str, str], Pod | None]) -> Cluster:
@@ -130,7 +131,7 @@ def find_node_names(cluster: Cluster, names: Sequence[str] = (), selector: str =
     for name in names:
         if name not in nodes_by_name:
             similar = get_close_matches(name, nodes_by_name)
-            hint = f"did you mean {' or '.join(similar)}?" if similar else ""
+            hint = f"did you mean {join_words(similar, 'or')}?" if similar else ""
             raise UsageError(f'node "{name}" not found', hint=hint)
     # Named nodes first, then nodes that match the selector
     nodes = list(dict.fromkeys(names))

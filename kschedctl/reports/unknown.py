@@ -9,7 +9,7 @@ from typing import TypedDict
 import msgspec
 
 from kschedctl.api.kinds import pluralize_kind
-from kschedctl.text.counts import capitalize, join_words
+from kschedctl.text.counts import join_words
 
 VERDICT = "verdict"
 INSTANCE_TYPES = "InstanceType"
@@ -22,15 +22,15 @@ PLURALS: Mapping[str, str] = {
 }
 """Plurals of names that are no kinds of objects."""
 READ_THEM: Mapping[str, str] = {
-    "were not among the files": "add these objects, or specify --assume-complete if there are none",
-    "were not among the objects": "add these objects, or pass assume_complete=True if there are none",
+    "were not among the files": "add them, or pass --assume-complete if there are none",
+    "were not among the objects": "add them, or pass assume_complete=True if there are none",
     "are not in snapshots of that version": "save a new snapshot",
-    "were not called": "specify --call-extenders",
+    "were not called": "pass --call-extenders",
 }
 """The step that makes the answer certain, if an option or a file does, by the reason why a kind was not read."""
-NO_LISTS: Mapping[str, str] = {
-    "were not among the files": "the files contain no list of",
-    "were not among the objects": "the objects include no list of",
+MAY_LACK: Mapping[str, str] = {
+    "were not among the files": "the files may lack",
+    "were not among the objects": "the objects may lack",
 }
 """Why a kind was not read -> a clause that the plural of the kind continues. A single object does not make its kind
 complete.
@@ -91,7 +91,7 @@ def describe_unread_kinds(unknown: Iterable[UnknownKind]) -> str:
     >>> describe_unread_kinds([UnknownKind(kind, "were not read", VERDICT) for kind in ("Pod", "Job")])
     'Pods and Jobs were not read'
     >>> describe_unread_kinds([UnknownKind("PersistentVolumeClaim", "were not among the files", VERDICT)])
-    'the files contain no list of PersistentVolumeClaims'
+    'the files may lack PersistentVolumeClaims'
     >>> named = UnknownKind("PersistentVolumeClaim", "were not read", VERDICT, named_objects=("shop/data",))
     >>> describe_unread_kinds([named])
     'PersistentVolumeClaim shop/data was not read; PersistentVolumeClaims were not read'
@@ -106,16 +106,16 @@ def describe_unread_kinds(unknown: Iterable[UnknownKind]) -> str:
     for entry in entries:
         by_why.setdefault(entry.why, []).append(PLURALS.get(entry.kind) or pluralize_kind(entry.kind))
     clauses += (
-        f"{NO_LISTS[why]} {join_words(kinds, 'or')}" if why in NO_LISTS else f"{join_words(kinds)} {why}"
+        f"{MAY_LACK[why]} {join_words(kinds, 'or')}" if why in MAY_LACK else f"{join_words(kinds)} {why}"
         for why, kinds in by_why.items()
     )
     return "; ".join(clauses)
 
 
 def advise_reading(unknown: Iterable[UnknownKind]) -> str:
-    """Return a clause on how to have the kinds read, such as ``. Save a new snapshot``, or ""."""
+    """Return a clause on how to have the kinds read, such as ``; save a new snapshot``, or ""."""
     advice = dict.fromkeys(READ_THEM[entry.why] for entry in unknown if entry.why in READ_THEM)
-    return "".join(f". {capitalize(step)}" for step in advice)
+    return "".join(f"; {step}" for step in advice)
 
 
 def describe_verdict_doubts(unknown: Iterable[UnknownKind]) -> str:

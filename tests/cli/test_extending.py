@@ -36,7 +36,7 @@ def test_recorded_answers_are_replayed(run: Run, cluster: str, tmp_path: Path) -
         asked = run(*common, "--call-extenders", "--record-extenders", said)
     again = run(*common, "--extender-answers", said)
     assert (unasked.code, asked.code) == (5, 0)
-    assert "not certain: Extenders were not called. Specify --call-extenders" in " ".join(unasked.out.split())
+    assert "not certain: Extenders were not called; pass --call-extenders" in " ".join(unasked.out.split())
     assert "Schedulable: on n3, the best of 2 feasible nodes" in asked.out
     assert "rejects n1: GPU memory is full" in asked.out
     assert again == asked
@@ -146,7 +146,7 @@ def test_commands_call_the_extender_or_say_that_they_did_not(
         asked = run(*common, "--call-extenders", "--record-extenders", said, "-o", "wide")
     assert unasked.code == 5
     first = " ".join(unasked.out.split("\n\n")[0].split()).lower()
-    assert "not certain: extenders were not called. specify --call-extenders" in first
+    assert "not certain: extenders were not called; pass --call-extenders" in first
     assert asked.code == 0
     assert "extenders answer for the real cluster" in " ".join(asked.out.split())
     of_pods = {payload["Pod"]["metadata"]["name"] for path, _, payload in server.requests if path == "/filter"}

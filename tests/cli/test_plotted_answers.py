@@ -85,7 +85,7 @@ def test_picture_says_that_the_answer_is_uncertain(
     )
     code, out, _ = run(*PLOTTED[name], "--config", str(config), "-o", "svg")
     root = ElementTree.fromstring(out)
-    told = "Not certain: Extenders were not called. Specify --call-extenders"
+    told = "Not certain: Extenders were not called; pass --call-extenders"
     assert code == 5
     assert [each.text for each in root.iter(f"{SVG}text")].count(told) == 1
     assert (root.findtext(f"{SVG}desc") or "").splitlines()[-1] == told

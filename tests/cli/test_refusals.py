@@ -327,7 +327,7 @@ SOME = FULL | {"status": {"hard": {"pods": "3"}, "used": {"pods": "1"}}}
     [
         ((), 5, "2 more until the quota is used up; the nodes have room for 4"),
         ((), 5, "The next one is not created: exceeded quota: q"),
-        (("--max", "2"), 5, "Not certain: the files contain no list of Nodes"),
+        (("--max", "2"), 5, "Not certain: the files may lack Nodes"),
         (("--max", "3"), 1, "The next one is not created: exceeded quota: q, requested: pods=1, used: pods=3"),
     ],
 )

@@ -48,7 +48,7 @@ ONE_OF_MANY = re.compile(rf"(?<![\d.,])1 (?:{NOUNS})\b")
 
 def is_typed(line: str) -> bool:
     """Return whether the line is a command to copy, which is never folded."""
-    return line.startswith(("  kschedctl ", "  kubectl ", "  printf ", "  # "))
+    return line.startswith(("  kschedctl ", "  kubectl ", "  printf ", "  echo ", "  # "))
 
 
 @pytest.mark.parametrize("width", [80, 120, 200])

@@ -11,8 +11,8 @@ def test_unread_kind_could_change_the_message_and_the_victims() -> None:
     """The pod does not fit anyway, but the plugin might also reject a node on which preemption would make room."""
     (line,) = build_unread_kind_lines([UnknownKind("PersistentVolumeClaim", "were not among the files", "message")])
     said = " ".join(with_tone(part).text for part in line.parts)  # type: ignore[union-attr]
-    add = ". Add these objects, or specify --assume-complete if there are none"
-    why = "the files contain no list of PersistentVolumeClaims"
+    add = "; add them, or pass --assume-complete if there are none"
+    why = "the files may lack PersistentVolumeClaims"
     assert said == f"Incomplete: {why}, so kube-scheduler's message and the pods that it preempts could differ{add}"
 
 

@@ -148,7 +148,7 @@ def _describe_unhandled_pod(report: Explanation, pod: Pod, profiles: Collection[
         bypass = f"spec.nodeName {pod.spec.node_name} bypasses the scheduler"
         return f"{bypass}, but the kubelet would reject the pod: {report.kubelet_rejection}"
     if report.verdict == "Bound":
-        return f"the pod is already bound to node {pod.spec.node_name}"
+        return f"already on node {pod.spec.node_name}"
     if pod.spec.scheduler_name not in profiles:
         return f'no scheduler profile is named "{pod.spec.scheduler_name}" (profiles: {", ".join(profiles)})'
     return "the pod is being deleted"

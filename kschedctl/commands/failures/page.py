@@ -53,7 +53,7 @@ def build_page(report: Failures, style: Style) -> Page:
     verdict = Marked(answer, tone)
     costs = report.failures[0].describe_costs() if report.failures else ()
     if len(costs) > MAX_COSTS_IN_SENTENCE:
-        worst_is = f"The worst is {report.failures[0].name}:"
+        worst_is = f"The worst is {report.name_failure(report.failures[0])}:"
         verdict_lines: Page = (paragraph(verdict, worst_is), Bullets(costs), *((paragraph(doubt),) if doubt else ()))
     else:
         verdict_lines = (paragraph(verdict, consequences, doubt),)

@@ -313,7 +313,13 @@ class Failures(Report, frozen=True):
             return answer, simulated
         if self.interrupted or not unsafe_count:
             answer = f"{answer} {simulated}"
-        return f"{answer}.", f"The worst is {worst.name}: {worst.consequences}"
+        return f"{answer}.", f"The worst is {self.name_failure(worst)}: {worst.consequences}"
+
+    def name_failure(self, failure: Failure) -> str:
+        """Return the name of what fails, such as `n1`, `zone a` or `pools a and b`."""
+        if self.single_unit == "node":
+            return failure.name
+        return f"{self.single_unit}s {failure.name}" if self.pairs else f"{self.single_unit} {failure.name}"
 
     def _describe_losable_units(self, unsafe_count: int) -> str:
         """Describe which units can be lost. `unsafe_count` is the number of simulated failures that are not safe."""

@@ -18,6 +18,7 @@ import typer
 
 from kschedctl.cli.output_options import get_output_width
 from kschedctl.errors import UsageError
+from kschedctl.text.counts import join_words
 
 EXAMPLES = ("kschedctl help", "kschedctl help rights", "kschedctl help explain")
 SUFFIX = ".md"
@@ -44,7 +45,7 @@ def help(
         command = root.command.get_command(root, topic)  # type: ignore[attr-defined]
         if command is None:
             similar = get_close_matches(topic, (*topics, *root.command.list_commands(root)))  # type: ignore[attr-defined]
-            suggestion = f"did you mean {' or '.join(similar)}? " if similar else ""
+            suggestion = f"did you mean {join_words(similar, 'or')}? " if similar else ""
             raise UsageError(
                 f'no command or topic "{topic}"',
                 hint=f"{suggestion}topics: {', '.join(topics)}; see kschedctl --help",

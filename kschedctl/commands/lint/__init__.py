@@ -197,8 +197,9 @@ def _build_cluster_from_manifests(
         return DescribedCluster(None, is_self_described=True)
     if not _do_nodes_cover_all_manifests(nodes, manifests, named_files):
         log.warning(
-            "note: the nodes in %s are not used as the cluster of all manifests; name their files with --with-cluster "
-            "if they are",
+            "note: the nodes in %s are linted only as manifests; if they are the cluster of all manifests, pass "
+            "--with-cluster %s",
+            nodes[0].file,
             nodes[0].file,
         )
         return DescribedCluster(None, is_self_described=True)

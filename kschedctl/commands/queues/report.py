@@ -120,7 +120,7 @@ class KueueQueues(Report, frozen=True):
     def build_headline_parts(self) -> tuple[str, ...]:
         """Return how many Workloads wait in how many ClusterQueues, and how many of them would get quota now."""
         if not self.queues:
-            return ("The cluster has no ClusterQueues",)
+            return ("No ClusterQueues were found" if self.unknown else "The cluster has no ClusterQueues",)
         inactive = sum(not queue.active for queue in self.queues)
         inactive_in_words = f"({inactive:,} inactive)" if inactive else ""
         queues = " ".join(filter(None, (counted(len(self.queues), "ClusterQueue"), inactive_in_words)))

@@ -45,6 +45,7 @@ from kschedctl.replay.controllers.workload_pod_counts import find_pod_creators
 from kschedctl.replay.edits import select_pods
 from kschedctl.replay.pending_pods import is_pending
 from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.text.counts import join_words
 
 _CRON_JOB_SUFFIX = re.compile(r"-\d+$")
 
@@ -179,7 +180,7 @@ def _build_not_found_error(cluster: Cluster, owner: Owner) -> UsageError:
     kind, namespace, name = owner
     suggestions = suggest_workloads(cluster, name, kind)
     no_pod = "it has no pod and no ReplicaSet" if kind == "Deployment" else "it has no pod"
-    hint = f"did you mean {' or '.join(suggestions[:3])}?" if suggestions else no_pod
+    hint = f"did you mean {join_words(suggestions[:3], 'or')}?" if suggestions else no_pod
     return UsageError(f'{kind.lower()} "{namespace}/{name}" not found', hint=hint)
 
 

@@ -51,4 +51,4 @@ def test_claims_that_are_bound_without_the_scheduler_are_not_named() -> None:
         explain_bound_pod(phase="Running"),
     ):
         assert report.claims_without_scheduler == ()
-        assert report.headline == "the pod is already bound to node n1"
+        assert report.headline == "already on node n1"

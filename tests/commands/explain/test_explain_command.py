@@ -193,7 +193,7 @@ def test_nothing_pending_exits_0_and_suggests_other_namespaces(run: Run, write: 
 def test_bound_pod_exits_0(run: Run, write: Write) -> None:
     code, out, _ = run("explain", "web", "-f", write(build_node("n1"), build_pod("web", nodeName="n1")))
     assert code == 0
-    assert "already bound to node n1" in out
+    assert "already on node n1" in out
 
 
 def test_json_has_the_contract_keys_and_matches_yaml(run: Run, write: Write) -> None:

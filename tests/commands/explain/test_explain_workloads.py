@@ -367,7 +367,7 @@ def test_bound_pod_of_a_file_is_reported_as_bound(run: Run, write: Write) -> Non
 def test_suggestions_prefer_pending_pods(run: Run, write: Write) -> None:
     pods = [build_pod(f"web-5f-{i}", nodeName="n1") for i in range(5)]
     _, _, err = run("explain", "web", "-f", write(build_node("n1"), *pods, build_pod("web-zz", namespace="shop")))
-    assert "did you mean shop/web-zz or" in err
+    assert "did you mean shop/web-zz, default" in err
 
 
 @pytest.mark.parametrize("fault", [{"spec": 5}, {"metadata": {"name": ["x"], "uid": "u"}}, {"metadata": {"uid": "u"}}])

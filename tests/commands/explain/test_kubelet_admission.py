@@ -46,4 +46,4 @@ def test_pods_that_the_kubelet_starts() -> None:
         explain_bound_pod(cpu="1.5", priority=2_000_000_000),
     ):
         assert report.kubelet_rejection == ""
-        assert report.headline == "the pod is already bound to node n1"
+        assert report.headline == "already on node n1"

@@ -365,7 +365,7 @@ def test_domains_of_nodes_that_are_not_deleted_yet_count_for_spreading(policy: s
         return
     assert waiting == {"a": {"d/r0", "d/r2"}, "b": {"d/r1"}}
     assert not report.safe
-    answer = "No zone can be lost without disruption. The worst is a: 2 pods wait until its Node is deleted"
+    answer = "No zone can be lost without disruption. The worst is zone a: 2 pods wait until its Node is deleted"
     assert str(report) == answer == report.summary().headline
     text = "since spread constraints count domains of unreachable nodes as empty"
     assert any(text in warning for warning in report.summary().warnings)

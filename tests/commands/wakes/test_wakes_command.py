@@ -240,7 +240,7 @@ def test_unread_claims_make_the_answer_uncertain(run: Run, write: Write, tmp_pat
     partly = write(build_node("n1", "2"), build_pod("waits", "3", volumes=claimed), whole=False)
     code, out, _ = run("wakes", "waits", "-f", partly)
     assert code == 5
-    assert "not certain: the files contain no list of PersistentVolumeClaims" in " ".join(out.split())
+    assert "not certain: the files may lack PersistentVolumeClaims" in " ".join(out.split())
     assert run("wakes", "waits", "-f", partly, "--event", write_events(tmp_path, build_node("new", "4"))).code == 5
 
 

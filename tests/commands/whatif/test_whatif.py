@@ -461,8 +461,8 @@ def test_steps_are_applied_in_order() -> None:
 
 def test_help_topic_has_a_valid_step_of_each_kind() -> None:
     blocks = read_topics()["what-if"].split("```")
-    (example,) = (block.removeprefix("yaml") for block in blocks if block.startswith("yaml\nsteps:"))
-    scenario = load_scenario(yaml.safe_load(example))
+    (examples,) = (block.removeprefix("yaml") for block in blocks if block.startswith("yaml\n- "))
+    scenario = load_scenario({"steps": yaml.safe_load(examples)})
     assert {get_step_name_and_parameters(step)[0] for step in scenario.steps} == set(STEPS)
 
 

@@ -144,8 +144,8 @@ def _render_expiry_advice(results: Sequence[RaceResult], instances: int) -> str:
     worst = _find_worst_result(results)
     if not worst.double_booked:
         expiries = sorted({result.expiry for result in results}, key=_get_expiry_sort_key)
-        tried_expiries = "any expiry tried" if len(expiries) > 1 else "the expiry tried"
-        return f"No room is double-booked at {tried_expiries}: {', '.join(expiries)}"
+        which = "whichever" if len(expiries) > 1 else "with the only"
+        return f"No pod is bound to a full node, {which} expiry of assumed pods is simulated: {', '.join(expiries)}"
 
     best_expiry, remaining = _choose_best_expiry(results)
     if instances > 1 and remaining:
@@ -216,7 +216,7 @@ def _build_recommendation(results: Sequence[RaceResult], question: RaceQuestion)
             advice = f"Let assumed pods expire after {best_expiry}"
         elif any(result.double_booked for result in results):
             advice = "Do not let assumed pods expire"
-        else:  # the first line says that no expiry tried does harm
+        else:  # the first line says that no simulated expiry does harm
             advice = "Even so, do not let assumed pods expire"
         shortest_ttl = min(result.ttl_seconds or FOREVER for result in results)
         share = format_percent(question.informer_lag.compute_probability_above(shortest_ttl))

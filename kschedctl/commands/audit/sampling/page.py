@@ -55,7 +55,7 @@ def build_sampling_page(report: SamplingCosts, style: Style) -> Page:
     page += build_left_out_lines(report.not_replayed, ())
 
     for profile in report.profiles:
-        blocks = (_build_setting_line(profile.setting), *_build_sampling_blocks(profile, PODS_TEXTS[report.asked]))
+        blocks = (*_build_setting_lines(profile.setting), *_build_sampling_blocks(profile, PODS_TEXTS[report.asked]))
         if len(report.profiles) > 1:
             page += build_subsection(profile.scheduler_name, blocks)
         else:
@@ -68,7 +68,7 @@ def build_sampling_evidence(section: SamplingSection, style: Style) -> Page:
     blocks: list[Block] = []
     for profile in section.profiles:
         if not _evaluates_all_nodes(profile):
-            blocks += (_build_setting_line(profile.setting), *_build_sampling_blocks(profile, "kinds of pods"))
+            blocks += (*_build_setting_lines(profile.setting), *_build_sampling_blocks(profile, "kinds of pods"))
     return tuple(blocks)
 
 
@@ -77,20 +77,22 @@ def _evaluates_all_nodes(profile: SampledProfile) -> bool:
     return profile.advice.verdict == "idle"
 
 
-def _build_setting_line(setting: SamplingSetting) -> Block:
+def _build_setting_lines(setting: SamplingSetting) -> Page:
     """Build the line about percentageOfNodesToScore and the number of feasible nodes that it requires.
 
-    In a cluster so small that all nodes are evaluated, the line has only the setting.
+    In a cluster so small that all nodes are evaluated, the line has only the setting, and none if it is the default.
     """
+    if setting.nodes < MIN_SAMPLED_NODES and not setting.configured:
+        return ()
     current = "0, the default, means (50 - nodes/125)%, but at least 5%"
     if setting.configured:
         current = f"{setting.configured} ({setting.origin})"
     if setting.nodes < MIN_SAMPLED_NODES:
-        return paragraph(Marked("percentageOfNodesToScore:", Tone.FAINT), current)
+        return (paragraph(Marked("percentageOfNodesToScore:", Tone.FAINT), current),)
     effect = (
         f"{setting.effective}% of {count(setting.nodes, 'node')}; the search stops at {setting.enough:,} feasible nodes"
     )
-    return paragraph(Marked("percentageOfNodesToScore:", Tone.FAINT), f"{current}. Here, that is {effect}")
+    return (paragraph(Marked("percentageOfNodesToScore:", Tone.FAINT), f"{current}. Here, that is {effect}"),)
 
 
 def _build_sampling_blocks(profile: SampledProfile, pods: str) -> Page:

@@ -455,7 +455,7 @@ def _build_headline(workloads: int, constraints: int, findings: Sequence[Finding
     If no workload has two or more pods on nodes, the headline only says so.
     """
     if not workloads:
-        return "no workload has two or more pods on nodes"
+        return "no workload has two or more running pods"
     single_domain_rules = {rule.id for rule in (ONE_NODE, ONE_ZONE, ONE_DOMAIN)}
     single_domain = sum(finding.rule in single_domain_rules for finding in findings)
     counted_workloads = counted(workloads, "workload with two or more pods", "workloads with two or more pods")
