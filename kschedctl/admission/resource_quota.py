@@ -9,7 +9,9 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from fractions import Fraction
 from functools import partial
+from math import ceil
 
 from kschedctl.admission.request import AdmissionRequest, Writable
 from kschedctl.api.copying import replace
@@ -128,10 +130,11 @@ def find_needed_quota_limits(request: AdmissionRequest, count: int) -> dict[str,
     return needed_by_quota
 
 
-def find_allowed_amounts(request: AdmissionRequest, count: int) -> Quantities:
+def find_allowed_amounts(request: AdmissionRequest, count: int | Fraction) -> Quantities:
     """Return how much of each resource one of ``count`` objects like this one may use without exceeding a quota.
 
-    Resources of which the quotas have enough are left out. CPU is rounded down to millicores, and bytes to MiB.
+    A fractional count leaves room for a part of an object. Resources of which the quotas have enough are left out. CPU
+    is rounded down to millicores, and bytes to MiB.
     """
     usage = _compute_nonzero_usage(request)
     allowed: Quantities = {}
@@ -144,7 +147,7 @@ def find_allowed_amounts(request: AdmissionRequest, count: int) -> Quantities:
             if name not in hard:
                 continue
             available = hard[name].sub(used.get(name, ZERO))
-            needed = Quantity(amount.mantissa * count, amount.scale, amount.format)
+            needed = Quantity(ceil(amount.mantissa * count), amount.scale, amount.format)
             if needed > available:
                 share = _divide_amount(name, available, count)
                 smallest_share = min(allowed.get(name, share), share)  # the tightest quota decides
@@ -155,7 +158,7 @@ def find_allowed_amounts(request: AdmissionRequest, count: int) -> Quantities:
 _MEBIBYTE = 1 << 20
 
 
-def _divide_amount(name: str, amount: Quantity, count: int) -> Quantity:
+def _divide_amount(name: str, amount: Quantity, count: int | Fraction) -> Quantity:
     """Divide an amount evenly among ``count`` objects, and round the share down. The share is never below 0.
 
     CPU is rounded to millicores, and other amounts to MiB. Shares of up to 1 MiB are only rounded to whole units.

@@ -305,23 +305,25 @@ def test_fixes_for_a_changed_deployment_are_made_in_its_manifest() -> None:
 
 
 def test_number_of_pods_in_the_quota_does_not_prevent_smaller_requests() -> None:
-    """Two new pods come before the first old one leaves, and 788m are a ninth of 7.1 CPUs. Only 8 pods are allowed."""
+    """Two new pods come before the first old one leaves: 7.1 - 5 * 1.1 = 2 * 0.8 CPUs. Only 8 pods are allowed."""
     changed = build_deployment(7, "1200m")
     changed["spec"]["strategy"] = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 2, "maxUnavailable": 1}}
     old = [build_running_pod(name, requests={"cpu": "1100m"}) for name in "abcde"]
     used, hard = {"requests.cpu": "5500m", "pods": "5"}, {"requests.cpu": "7100m", "pods": "8"}
     cluster = build_cluster(*old, build_quota("q", used, hard))
     (lacking,) = simulate(cluster, [changed]).not_created
-    assert lacking.fixes[0].what == "request 0.788 CPUs instead of 1.2"
-    smaller = build_deployment(7, "788m")
-    smaller["spec"]["strategy"] = changed["spec"]["strategy"]
-    assert simulate(cluster, [smaller], rollout=True).workloads[0].rollout == "complete"
+    assert lacking.fixes[0].what == "request 0.8 CPUs instead of 1.2"
+    for request, is_complete in (("800m", True), ("801m", False)):
+        smaller = build_deployment(7, request)
+        smaller["spec"]["strategy"] = changed["spec"]["strategy"]
+        rolled_out = simulate(cluster, [smaller], rollout=True).workloads[0].rollout
+        assert (rolled_out == "complete") is is_complete
 
 
 def test_smaller_requests_suffice_if_old_pods_leave_first() -> None:
     (lacking,) = simulate_larger_pods(0, request="1200m", hard="3500m").not_created
     assert [fix.what for fix in lacking.fixes] == [
-        "request 1.17 CPUs instead of 1.2",
+        "request 1.166 CPUs instead of 1.2",
         "set replicas to 2 instead of 3",
         "raise ResourceQuota q to requests.cpu=3600m",
     ]

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from enum import StrEnum
+from fractions import Fraction
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -466,13 +467,13 @@ def _suggest_resources(denied: DeniedPod) -> Iterator[FixStep]:
         yield _build_resources_step(settings)
 
 
-def suggest_smaller_requests(stored: AdmissionRequest, count: int, extra: int = 0) -> FixStep | None:
+def suggest_smaller_requests(stored: AdmissionRequest, count: int, extra: int | Fraction = 0) -> FixStep | None:
     """Return the step that lowers requests and limits so that quotas suffice for ``count`` pods like the stored one.
 
-    The lowered amounts leave room for ``extra`` more pods, as old pods of a rollout may need. In each resource, the
-    largest container takes the whole change. Return None if nothing has to be lowered, or if less than a quarter of an
-    amount would remain. Return None as well if quotas deny the pods for something other than CPU, memory or ephemeral
-    storage.
+    The lowered amounts leave room for ``extra`` more pods, as old pods of a rollout may need, and a fraction for a part
+    of a pod. In each resource, the largest container takes the whole change. Return None if nothing has to be lowered,
+    or if less than a quarter of an amount would remain. Return None as well if quotas deny the pods for something other
+    than CPU, memory or ephemeral storage.
     """
     containers = {str(container.get("name", "")): container.get("resources") or {} for container in stored.containers}
     original = {
@@ -580,9 +581,12 @@ class ResourceSetting(NamedTuple):
             amount.milli_value() if self.resource == CPU else amount.value()
             for amount in map(parse_quantity, filter(None, (self.amount, self.before)))
         ]
-        (number, *before_numbers), unit = formatted = format_amounts_for_sentence(self.resource, *amounts)
+        formatted = format_amounts_for_sentence(self.resource, *amounts)
+        number, *before_numbers = formatted.numbers
+        if self.resource == CPU:  # exact, because a rounded request could exceed a quota
+            number, *before_numbers = (f"{amount / 1000:g}" for amount in amounts)
         if self.part == REQUESTS:
-            change = f"request {number} {unit}"
+            change = f"request {number} {formatted.unit}"
         else:
             change = f"limit {'CPU' if self.resource == CPU else self.resource} to {number}{formatted.unit_suffix}"
         for before_number in before_numbers:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property, partial
 from itertools import islice
 from typing import Any, NamedTuple, Protocol
@@ -44,6 +44,8 @@ SMALL_AMOUNTS = {"cpu": "1m", "memory": "1Mi"}
 """Amounts for containers that must set some amount."""
 MAX_STEPS, MAX_FIXES = 6, 4
 """The maximum number of steps in a fix, and of fixes."""
+_SMALLEST_PART_OF_POD = Fraction(1, 32)
+"""The part of a pod at which the search for the smallest reduction of requests ends."""
 ROLLED_OUT_KINDS = frozenset({"Deployment", "DaemonSet", "StatefulSet"})
 """Kinds that replace their pods when the template changes."""
 UNPATCHABLE_KINDS = frozenset({"Job", "Pod"})
@@ -248,17 +250,35 @@ class MissingPods:
         # The admitted pods are created again from the changed template, so the quotas do not count them any more.
         total = self.admitted + self.count
         released = resource_quota.charge_quotas(dataclasses.replace(stored, quotas=state.quotas), -self.admitted)
-        for extra in itertools.count():  # the number of pods for which there is room besides those of the workload
+
+        def lower_requests(extra: Fraction) -> tuple[FixState, AdmissionRequest | None] | None:
+            """Return the state with room for ``extra`` pods besides those of the workload, or None if there is none."""
             step = suggest_smaller_requests(dataclasses.replace(stored, quotas=released), total, extra)
             if step is None:
                 return None
             smaller = replace(state, quotas=tuple(released)).apply_step(step)
             attempt = replay(smaller, total)
-            if attempt.denials:
-                return None
-            if self.completes_rollout(smaller, total):
-                return _merge_last_resource_steps(smaller), attempt.stored
-        raise AssertionError  # no amount is lowered beyond a limit
+            return None if attempt.denials else (smaller, attempt.stored)
+
+        sufficient = Fraction(0)
+        lowered = lower_requests(sufficient)
+        while lowered is not None and not self.completes_rollout(lowered[0], total):
+            sufficient += 1
+            lowered = lower_requests(sufficient)
+        if lowered is None:
+            return None
+
+        # A part of the last extra pod may suffice, and then the requests are reduced less
+        insufficient = max(sufficient - 1, Fraction(0))
+        while sufficient - insufficient > _SMALLEST_PART_OF_POD:
+            middle = (insufficient + sufficient) / 2
+            candidate = lower_requests(middle)
+            if candidate is not None and self.completes_rollout(candidate[0], total):
+                sufficient, lowered = middle, candidate
+            else:
+                insufficient = middle
+        smaller, created = lowered
+        return _merge_last_resource_steps(smaller), created
 
     def _iter_fixed_states(
         self, state: FixState, replay: CreationReplay
