@@ -197,7 +197,7 @@ def _build_cluster_from_manifests(
         return DescribedCluster(None, is_self_described=True)
     if not _do_nodes_cover_all_manifests(nodes, manifests, named_files):
         log.warning(
-            "note: the nodes in %s are linted only as manifests; if they are the cluster of all manifests, pass "
+            "note: the nodes in %s are linted only as manifests; if they are the target cluster, pass "
             "--with-cluster %s",
             nodes[0].file,
             nodes[0].file,
@@ -231,9 +231,9 @@ def _warn_about_changed_objects(cluster_files: Collection[str], manifests: Itera
     cluster_file = cluster_file_by_object[name]
     more = f" (and {counted(len(changed) - 1, 'more object')})" if len(changed) > 1 else ""
     log.warning(
-        "note: %s is in %s and in %s%s; to lint it as a change of that cluster, pass --with-cluster %s instead of "
-        "linting both files",
-        *(name, file, cluster_file, more, cluster_file),
+        "note: %s is in %s and in %s%s; if %s describes the cluster, pass it as --with-cluster %s "
+        "instead of linting both",
+        *(name, file, cluster_file, more, cluster_file, cluster_file),
     )
 
 

@@ -37,7 +37,7 @@ def sampling(
             "-n",
             "--namespace",
             metavar="NAME",
-            help="Namespace of the measured pods.  [default: all namespaces, or namespace default if POD is given]",
+            help="Namespace of the sampled pods.  [default: all namespaces, or namespace default if POD is given]",
         ),
     ] = None,
     pods: PodsArgument = None,

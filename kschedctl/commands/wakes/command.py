@@ -46,8 +46,8 @@ def wakes(
         typer.Option(
             "--event",
             metavar="FILE",
-            help="Show which of the changes in this file wake pods. The file contains changed objects, watch events, "
-            "or objects with the fields action, old and new.",
+            help="Show which of the changes in this file make the scheduler retry pods. The file contains changed "
+            "objects, watch events, or objects with the fields action, old and new.",
         ),
     ] = "",
     between: Annotated[
@@ -55,7 +55,8 @@ def wakes(
         typer.Option(
             "--between",
             metavar="FILE FILE",
-            help="Show which changes between two snapshots woke pods. Name the older snapshot first.",
+            help="Show which changes between two snapshots made the scheduler retry pods. Name the older snapshot "
+            "first.",
         ),
     ] = None,
 ) -> Answer:

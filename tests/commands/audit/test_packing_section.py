@@ -294,7 +294,7 @@ def test_removable_nodes_depend_on_workloads_of_other_schedulers() -> None:
     waiting["spec"]["schedulerName"] = "volcano"
     found = audit_packing([build_node("n1"), build_node("n2"), waiting])
     assert found.waiting_workloads == ("Pod d/train-pending-0",)
-    condition = ", unless Pod d/train-pending-0 needs the capacity (kube-scheduler ignores it)"
+    condition = ", unless Pod d/train-pending-0 needs the capacity (not placed by kube-scheduler)"
     assert condition in found.headline
     assert found.findings[-1].fix.startswith(f"Drain and remove it{condition}")
     assert audit_packing([build_node("n1"), *build_pods("train", 1, "", "9")]).waiting_workloads == ()

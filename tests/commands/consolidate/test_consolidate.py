@@ -624,7 +624,7 @@ def test_answer_depends_on_pending_pods_of_other_schedulers() -> None:
     waiting["spec"]["schedulerName"] = "volcano"
     report = consolidate_nodes([build_node("n1"), build_node("n2"), waiting])
     assert list_removed_nodes(report) == ["n1"]
-    condition = ", unless Pod d/train needs the capacity (kube-scheduler ignores it)"
+    condition = ", unless Pod d/train needs the capacity (not placed by kube-scheduler)"
     assert str(report) == report.summary().headline == f"1 of 2 nodes can be removed{condition}"
 
 

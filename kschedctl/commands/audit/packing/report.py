@@ -135,11 +135,10 @@ def describe_condition(unreplayed_workloads: Sequence[str]) -> str:
     """Return the condition that the answer depends on, as a clause that follows the answer, or "".
 
     >>> describe_condition(("PodGroup ml/small",))
-    ', unless PodGroup ml/small needs the capacity (kube-scheduler ignores it)'
+    ', unless PodGroup ml/small needs the capacity (not placed by kube-scheduler)'
     """
     if not unreplayed_workloads:
         return ""
     need = agreeing(len(unreplayed_workloads), "needs", "need")
-    them = agreeing(len(unreplayed_workloads), "it", "them")
     names = join_first_few(unreplayed_workloads)
-    return f", unless {names} {need} the capacity (kube-scheduler ignores {them})"
+    return f", unless {names} {need} the capacity (not placed by kube-scheduler)"

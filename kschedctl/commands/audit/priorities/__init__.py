@@ -411,7 +411,8 @@ def _build_headline(
     """
     if not len(tiers.priorities):
         return "no pods, so there are no tiers"
-    parts = [counted(len(tiers.priorities), "tier")]
+    tier_count = len(tiers.priorities)
+    parts = ["all pods have the same priority" if tier_count == 1 else f"{tier_count:,} tiers"]
     starving_count = sum(len(starving_pods.pods) for starving_pods in starving if starving_pods.lower_pods)
     if starving_count:
         parts.append(
