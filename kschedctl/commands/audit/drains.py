@@ -44,7 +44,7 @@ NOW = AuditRule(
     WARNING,
     "A PodDisruptionBudget allows no eviction now",
     "A drain of a node with one of its pods hangs until more of its pods are healthy.",
-    RUN_ONE_MORE,
+    f"{RUN_ONE_MORE}, and repair pods that are not Ready, if there are any",
     source=UPSTREAM_SOURCE,
 )
 OVERLAP = AuditRule(

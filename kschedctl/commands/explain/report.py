@@ -470,9 +470,8 @@ class PreemptionReport(Document, frozen=True):
         """
         if not self.chosen_victims:
             return ""
-        fate = f"{self._fate_clause}," if self._fate_clause else ""
         victims = counted(len(self.chosen_victims), "pod")
-        return f"would preempt {victims}{fate} on {nodes_text}{self._failing_jobs_clause}"
+        return f"would preempt {victims} on {nodes_text}{self._fate_clause}{self._failing_jobs_clause}"
 
     @property
     def _failing_jobs_clause(self) -> str:

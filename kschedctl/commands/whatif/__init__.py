@@ -125,7 +125,7 @@ class StepEffect(NamedTuple):
     """The immediate effect of a step, before it is known how the cluster settles."""
 
     displaced: int
-    """The number of pods that lost their node, apart from pods that end with it."""
+    """The number of pods that lost their node and that controllers recreate."""
     notes: Sequence[str]
     recreated: Collection[str] = ()
     """The displaced pods that controllers recreate."""
@@ -254,13 +254,12 @@ class ScenarioRun:
 
         # Pods of failed nodes are recreated only once the nodes are deleted
         before_deletion = PodsBeforeDeletion()
-        recreated = [pod for pod in edit.displaced if edit.changed_pods[pod.metadata.namespace, pod.metadata.name]]
-        if isinstance(step, parts.LostNodes) and recreated and self.replays_time_before_deletion:
-            before_deletion = self._replay_time_before_deletion(cluster_before, edit.cluster, recreated)
+        if isinstance(step, parts.LostNodes) and edit.recreated and self.replays_time_before_deletion:
+            before_deletion = self._replay_time_before_deletion(cluster_before, edit.cluster, edit.recreated)
         return StepEffect(
-            displaced=len(edit.displaced),
+            displaced=len(edit.recreated),
             notes=edit.notes,
-            recreated=[pod.key for pod in recreated],
+            recreated=[pod.key for pod in edit.recreated],
             ending=edit.ending_count,
             before_deletion=before_deletion,
         )
@@ -427,7 +426,7 @@ class ScenarioRun:
             *(simulation.view.get_node_name(position) for position in returned_positions),
             *(down.node for down in down_nodes if down.health is NodeHealth.UNREACHABLE),
         }
-        displaced = {*drain.outcomes, *drain.denied, *drain.lost}.intersection(evictable)  # without preempted pods
+        displaced = {*drain.outcomes, *drain.denied}.intersection(evictable)  # without preempted pods
         return StepEffect(
             len(displaced),
             notes,

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from kschedctl.render.html.sections import HtmlSection
 
 CHANGES_SHOWN = 30
-ENDING = "Pods of DaemonSets and static pods that end do not count as displaced."
+DISPLACED_NOTE = "displaced: pods that a controller recreates on other nodes, so not those of DaemonSets"
 TOGETHER = " together with "
 """Joins several causes of one difference."""
 TONES = {"NewlyPending": Tone.BAD, LOST: Tone.BAD, "Gone": Tone.WARNING, "NewlyScheduled": Tone.GOOD}
@@ -67,9 +67,9 @@ def _build_step_tables(report: WhatIf, style: Style) -> Page:
     if report.compared and report.steps_before != report.steps:
         name_before, name_after = report.compared
         tables = {f"Steps under {name_before}": report.steps_before, f"Steps under {name_after}": report.steps}
-    ending_note: Page = ()
+    displaced_note: Page = ()
     if any(step.ending for step in report.steps):
-        ending_note = (paragraph(Marked(ENDING, Tone.FAINT)),)
+        displaced_note = (paragraph(Marked(DISPLACED_NOTE, Tone.FAINT)),)
     blocks = tuple(
         block
         for title, steps in tables.items()
@@ -77,7 +77,7 @@ def _build_step_tables(report: WhatIf, style: Style) -> Page:
             steps, style, {"step": _build_step_cell}, limit=None, numbered="step", title=title, full=False
         )
     )
-    return (*blocks, *ending_note)
+    return (*blocks, *displaced_note)
 
 
 def _build_step_cell(step: StepReport) -> str:

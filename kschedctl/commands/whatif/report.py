@@ -66,7 +66,7 @@ class StepReport(Document, frozen=True):
 
     step: Annotated[str, Column("change", keep=True)]
     displaced: Annotated[int, Column(show_above=0)]
-    """The number of pods that lost their node, apart from pods that end with it."""
+    """The number of pods that lost their node and that controllers recreate."""
     placed: Annotated[int, Column(show_above=0)]
     """The number of pods that got a node."""
     pending: Annotated[int, Column(show_above=0, place=1)]

@@ -14,10 +14,10 @@ from kschedctl.scheduler.engine.reserve import uses_claims
 from kschedctl.scheduler.simulation.claim_answers import reads_claims
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork
-from kschedctl.text.counts import capitalize, first_few, join_first_few
+from kschedctl.text.counts import agreeing, capitalize, first_few, join_first_few
 
 ALLOW_ONE = "Let the budget allow one disruption, for example with maxUnavailable: 1"
-RUN_ONE_MORE = "Run one more replica than the budget requires, and repair pods that are not Ready, if there are any"
+RUN_ONE_MORE = "Run one more replica than the budget requires"
 REPAIR_PODS = "Repair the pods that are not Ready"
 SEPARATE_BUDGETS = "Change the selectors so that only one budget selects each pod"
 
@@ -43,7 +43,7 @@ def choose_budget_fix(evictions: Evictions, positions: Sequence[Position], budge
     if waiting:
         return f"{healing}, or lower the budget's minAvailable during the drain"
     if _can_add_replica_of_each_pod(evictions, positions):
-        return RUN_ONE_MORE
+        return f"{healing}, and run one more replica than the budget requires" if healing else RUN_ONE_MORE
 
     pods = [evictions.simulation.view.pods.objects[position] for position in positions]
     nodes = first_few(sorted({pod.spec.node_name for pod in pods}))
@@ -64,7 +64,8 @@ def _describe_healing(unhealthy: Sequence[str], waiting: Sequence[str]) -> str:
     if waiting:
         needs.append(f"get {join_first_few(waiting)} a node")
     if len(waiting) < len(unhealthy):
-        needs.append("repair the pods that are not Ready")
+        unready = [pod for pod in unhealthy if pod not in waiting]
+        needs.append(f"repair {join_first_few(unready)}, {agreeing(len(unready), 'which is', 'which are')} not Ready")
     return capitalize(" and ".join(needs))
 
 

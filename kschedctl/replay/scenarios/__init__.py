@@ -44,8 +44,8 @@ class StepResult:
     """Pods that changed by (namespace, name); None for those that are gone."""
     notes: list[str] = field(default_factory=list)
     """Notes for users about the step."""
-    displaced: list[Pod] = field(default_factory=list)
-    """The pods that lost their node by the step, without those that end with it."""
+    recreated: list[Pod] = field(default_factory=list)
+    """The pods that lost their node by the step and that controllers recreate."""
     ending_count: int = 0
     """The number of DaemonSet and static pods that end with their nodes."""
     workload: Struct | None = None
@@ -71,23 +71,24 @@ class StepResult:
         self.changed_pods[pod.metadata.namespace, pod.metadata.name] = new_pod
 
     def displace_pods(self, pods: Iterable[Pod]) -> None:
-        """Take pods off their nodes, and record them as displaced. Pods that no controller recreates are gone.
+        """Take pods off their nodes, and record those that controllers recreate. The others are gone.
 
         All pods of a Job that fails because its pods were evicted are gone as well. Pods of DaemonSets and static pods
-        are also gone, but they are counted as ending with their nodes instead of recorded as displaced.
+        are counted as ending with their nodes.
         """
         job_failures = JobFailures.of_cluster(self.cluster)
         for pod in pods:
             kind = find_owner(pod).kind
             if kind in ("DaemonSet", "Node"):
                 self.ending_count += 1
-            else:
-                self.displaced.append(pod)
             is_recreated = job_failures.record_eviction(pod) and kind != "DaemonSet"
             replacement = recreate_pod_with_current_priority(pod, self.cluster) if is_recreated else None
             self.change_pod(pod, replacement)
+            if replacement is not None and kind != "Node":
+                self.recreated.append(pod)
         for pod in job_failures.list_pods_of_failed_jobs(self.cluster):
             self.change_pod(pod, None)
+        self.recreated = [pod for pod in self.recreated if self.changed_pods[pod.metadata.namespace, pod.metadata.name]]
         if changed_jobs := job_failures.list_changed_jobs():
             self.cluster = self.cluster.with_objects({"Job": changed_jobs})
 

@@ -73,7 +73,7 @@ def test_one_more_replica_is_proposed_only_if_another_node_has_room_for_it(selec
 def test_one_more_replica_is_no_advice_for_a_budget_that_counts_unavailable_pods() -> None:
     pods = [build_running_pod("web-1", "n1", "web"), build_running_pod("web-2", "n2", "web", ready="False")]
     (finding,) = build_section(*pods, build_budget("web", "web", maxUnavailable=1)).findings
-    assert finding.fix.startswith("Repair the pods that are not Ready, or raise the budget's maxUnavailable")
+    assert finding.fix.startswith("Repair default/web-2, which is not Ready, or raise the budget's maxUnavailable")
 
 
 def test_two_budgets_for_the_same_pod() -> None:

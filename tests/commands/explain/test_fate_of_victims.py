@@ -40,7 +40,7 @@ def test_explanation_says_if_the_victim_gets_another_node(
 
     preemption = json.loads(run(*question, "-o", "json").out)["preemption"]
     assert preemption["victimsWithoutNode"] == ([] if cpus == "4" else ["d/victim"])
-    assert f"would preempt 1 pod, {fate}, on n1" in " ".join(run(*question).out.split())
+    assert f"would preempt 1 pod on n1, {fate}" in " ".join(run(*question).out.split())
     assert f"evicts d/victim, {fate}" in run(*question, "--brief").out
 
 

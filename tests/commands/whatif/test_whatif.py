@@ -222,6 +222,7 @@ def test_pods_of_a_failing_job_are_lost_with_it() -> None:
 
     failure = simulate_failures(Cluster.from_objects(objects), "node").failures[0]
     assert (failure.name, failure.lost, failure.lost_without_controller) == ("n1", 3, ("d/alone",))
+    assert (failure.displaced, report.steps[0].displaced) == (0, 0)  # lost pods are not displaced
     assert [(job.job, job.pods) for job in failure.failed_jobs] == [("Job d/j", ("d/j-1", "d/j-2"))]
     assert failure.consequences == "3 pods are lost for good (Job d/j fails, which ends its 2 pods)"
 
@@ -238,6 +239,7 @@ def test_pods_without_a_controller_are_lost() -> None:
     step = {"drain": {"nodes": ["n1"]}}
     report = run(step, objects=objects)
     assert report.lost_pods == ("d/alone",)
+    assert report.steps[0].displaced == 1
     assert report.build_headline_parts()[0] == "1 pod is lost for good:"
     assert report.build_headline_parts()[1].startswith("d/alone (no controller recreates it); ")
     assert not is_harmless(report)
