@@ -450,7 +450,7 @@ def test_nodes_in_a_given_file_count(lint: Lint, capsys: pytest.CaptureFixture[s
     [
         (
             {"cluster.yaml": f"{NODE}---\n{WEB}", "new.yaml": PICKY},
-            "is in {}new.yaml and in {}cluster.yaml; to lint it",
+            "is in {}new.yaml and in {}cluster.yaml; if ",
         ),
         ({"cluster.yaml": NODE, "new.yaml": PICKY}, ""),
         ({"cluster.yaml": f"{NODE}---\n{WEB}", "new.yaml": PICKY.replace("name: web", "name: api")}, ""),

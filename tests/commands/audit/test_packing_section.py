@@ -105,6 +105,20 @@ def test_pool_that_strands_a_tenth_is_a_finding() -> None:
     assert found.state == "findings"
 
 
+@pytest.mark.parametrize("is_exclusive", [True, False])
+def test_larger_nodes_are_no_advice_for_pods_that_need_a_node_each(is_exclusive: bool) -> None:
+    databases = [*build_pods("db", 1, "n1", "3"), *build_pods("db", 1, "n2", "3")]
+    if is_exclusive:
+        term = {"labelSelector": {"matchLabels": {"app": "db"}}, "topologyKey": "kubernetes.io/hostname"}
+        for pod in databases:
+            anti_affinity = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+            pod["spec"]["affinity"] = {"podAntiAffinity": anti_affinity}
+    found = audit_packing([build_node("n1"), build_node("n2"), *databases])
+    (stranded,) = [each for each in found.findings if each.rule == "audit-packing-stranded"]
+    assert ("rules about other pods" in stranded.message) is is_exclusive
+    assert stranded.fix.startswith("Use smaller nodes" if is_exclusive else "Use nodes with more CPU")
+
+
 def test_pending_pods_that_could_use_stranded_capacity_count() -> None:
     """The pod requests no memory and fits beside the pods that use it all."""
     found = audit_packing([*FAULT, *build_pods("thin", 1, "", "1")])

@@ -60,6 +60,7 @@ STRANDED = AuditRule(
     "part of the others is wasted.",
     "Use nodes with more of the resource that is short relative to the others, or lower the pods' requests for it",
 )
+USE_SMALLER_NODES = "Use smaller nodes, or relax the rules about other pods: more resources alone would not help"
 FIX_OTHER_REASON = "Fix the reason in brackets so that pods can run there"
 OR_REMOVE = ", or remove the nodes, which are empty or can be emptied"
 UNUSED = AuditRule(
@@ -132,6 +133,8 @@ class PoolFacts(NamedTuple):
 
     removable_if_stranded: Set[str]
     """The pools whose stranded nodes can all be removed."""
+    closed_by_other_pods: Set[str]
+    """The pools on whose stranded nodes rules about other pods reject the typical pods as well."""
     unreplayed_workloads: Sequence[str]
     """The waiting workloads that are not replayed."""
 
@@ -141,15 +144,19 @@ def _collect_pool_facts(
 ) -> PoolFacts:
     """Collect the facts about pools that several findings need.
 
-    These are the pools all of whose stranded nodes can be removed, and the waiting workloads that are not replayed
-    (`unreplayed_workloads`).
+    These are the pools all of whose stranded nodes can be removed, the pools where pods would need more than resources,
+    and the waiting workloads that are not replayed (`unreplayed_workloads`).
     """
     is_needed = stranded.nodes.copy()
     is_needed[emptying.empty] = False
     is_needed[[view.nodes.index[emptied.node] for emptied in emptying.emptied]] = False
     with_needed_nodes = {pools.names[code] for code in pools.code[is_needed].tolist()}
+    lack_only_resources = stranded.nodes & ~stranded.closed_by_other_pods
     return PoolFacts(
-        removable_if_stranded=set(pools.names) - with_needed_nodes, unreplayed_workloads=unreplayed_workloads
+        removable_if_stranded=set(pools.names) - with_needed_nodes,
+        closed_by_other_pods=set(pools.names)
+        - {pools.names[code] for code in pools.code[lack_only_resources].tolist()},
+        unreplayed_workloads=unreplayed_workloads,
     )
 
 
@@ -374,14 +381,20 @@ def _build_stranded_room_finding(
     """Build the finding that part of a pool's free CPU or memory is stranded on `node_count` of its nodes.
 
     If typical pods need more of a resource than is free, the fix is about this resource. If they are kept off the nodes
-    only for other reasons, the fix is about these reasons.
+    only for other reasons, the fix is about these reasons. If rules about other pods keep them off as well, more of the
+    resource would not help.
     """
     free = _describe_stranded_shares({room.resource: room.stranded / room.free for room in stranded_resources})
     verb = agreeing(len(stranded_resources), "is", "are")
     nodes_text = f"{node_count:,} of {counted(pool.nodes, 'node')}" if pool.nodes > 1 else "its only node"
     # These are the reasons of NodeResourcesFit
     lacks_resources = not reasons or any(reason.startswith(("Insufficient ", "Too many pods")) for reason in reasons)
-    if lacks_resources:
+    if lacks_resources and pool.pool in facts.closed_by_other_pods:
+        reasons_text = ", ".join([*reasons, "and rules about other pods, such as anti-affinity"])
+        no_pod_fits = f"no pod that is pending or usually runs in this pool fits ({reasons_text})"
+        message = f"{free} {verb} stranded on {nodes_text}: {no_pod_fits}"
+        fix = USE_SMALLER_NODES
+    elif lacks_resources:
         no_pod_fits = f"no pod that is pending or usually runs in this pool fits ({', '.join(reasons)})"
         message = f"{free} {verb} stranded on {nodes_text}: {no_pod_fits}"
         fix = _advise_on_short_resources(reasons)

@@ -58,6 +58,8 @@ class StrandedCapacity(NamedTuple):
     rooms: tuple[StrandedRoom, ...]
     nodes: Bools
     """A mask (N,) of the stranded nodes."""
+    closed_by_other_pods: Bools
+    """A mask (N,) of the stranded nodes on which rules about other pods also reject every typical pod of the pool."""
     simulation: Simulation
     """The simulation of the replays, with the unread data that they depend on."""
 
@@ -78,6 +80,7 @@ def find_stranded_capacity(scheduler: Scheduler, pools: Pools, pending: Sequence
     )
 
     is_usable = np.zeros(len(view.nodes), np.bool_)
+    is_open = np.zeros(len(view.nodes), np.bool_)  # to a typical pod of the node's pool, apart from resources
     reports = []
     rejections: list[tuple[TypicalPod, dict[str, Bools]]] = []
     for typical_pod in typical_pods:
@@ -85,7 +88,8 @@ def find_stranded_capacity(scheduler: Scheduler, pools: Pools, pending: Sequence
             continue
         cycle = simulation.run_cycle(typical_pod.position)
         is_feasible = _find_feasible_nodes(cycle)
-        is_usable |= is_feasible | _find_nodes_closed_by_other_pods(cycle)
+        is_usable |= is_feasible | _find_nodes_closed_only_by_other_pods(cycle)
+        is_open |= (pools.code == typical_pod.pool) & ~_mask_nodes_closed_by_other_pods(cycle)
         rejections.append((typical_pod, dict(_iter_rejection_reasons(cycle))))
         reports.append(_build_typical_pods_report(view, pools, typical_pod, int(is_feasible.sum())))
 
@@ -96,6 +100,7 @@ def find_stranded_capacity(scheduler: Scheduler, pools: Pools, pending: Sequence
         typical=tuple(reports),
         rooms=tuple(_iter_stranded_rooms(view, pools, is_stranded, rejections)),
         nodes=is_stranded,
+        closed_by_other_pods=is_stranded & ~is_open & np.isin(pools.code, [pod.pool for pod, _ in rejections]),
         simulation=simulation,
     )
 
@@ -165,14 +170,31 @@ def _find_feasible_nodes(cycle: Cycle) -> Bools:
     return is_feasible
 
 
-def _find_nodes_closed_by_other_pods(cycle: Cycle) -> Bools:
+def _find_nodes_closed_only_by_other_pods(cycle: Cycle) -> Bools:
     """Return the mask (N,) of the nodes that reject the pod only because of a rule about other pods."""
     is_closed = np.zeros(len(cycle.view.nodes), np.bool_)
-    rules = {plugin.name for plugin in cycle.framework.plugins_at("filter") if counts_pods_elsewhere(plugin)}
+    rules = _list_rules_about_other_pods(cycle)
     for plugin, verdict, reported_nodes in cycle.filter.iter_reported_verdicts():
         if plugin in rules:
             is_closed |= verdict.rejected & reported_nodes
     return is_closed
+
+
+def _mask_nodes_closed_by_other_pods(cycle: Cycle) -> Bools:
+    """Return the mask (N,) of the nodes that reject the pod because of a rule about other pods, at least among others.
+
+    Nodes that were not evaluated are left out.
+    """
+    is_closed = np.zeros(len(cycle.view.nodes), np.bool_)
+    for plugin in _list_rules_about_other_pods(cycle):
+        if plugin in cycle.filter.verdicts:
+            is_closed |= cycle.filter.verdicts[plugin].rejected
+    return is_closed
+
+
+def _list_rules_about_other_pods(cycle: Cycle) -> list[str]:
+    """Return the names of the filters that compare the pod with pods on other nodes, such as anti-affinity."""
+    return [plugin.name for plugin in cycle.framework.plugins_at("filter") if counts_pods_elsewhere(plugin)]
 
 
 def _iter_rejection_reasons(cycle: Cycle) -> Iterator[tuple[str, Bools]]:
