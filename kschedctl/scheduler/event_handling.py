@@ -188,9 +188,9 @@ class EventHandlers:
         return None
 
     def _build_pod_deletion_event(self, change: ChangedObject, pod: Pod) -> Occurrence | None:
-        """Build the event of a deleted pod, or return None if it had no node and, in newer versions, no nomination.
+        """Build the event of a deleted pod that had a node or, in newer versions, a nominated node of this scheduler.
 
-        The loss of a nomination can wake only pods of at most the same priority.
+        The loss of a nomination can wake only pods of at most the same priority. Return None for other pods.
         """
         loses_nomination = self._is_responsible_for(pod) and bool(pod.status.nominated_node_name)
         if pod.spec.node_name:

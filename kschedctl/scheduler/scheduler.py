@@ -86,9 +86,9 @@ class Framework:
         self._plugins_by_point: dict[str, list[Plugin]] = {}
         absent = enabled - self.plugins.keys()
         missing = [name for name in absent if name not in declared or not declared[name].points <= WITHOUT_ANSWER]
-        self.missing = sorted([*missing, *self._iter_missing_points()])
+        self.missing = sorted([*missing, *self._iter_unreplayed_plugin_points()])
 
-    def _iter_missing_points(self) -> Iterator[str]:
+    def _iter_unreplayed_plugin_points(self) -> Iterator[str]:
         """Yield `name at point` for each extension point at which a third-party plugin is enabled but not replayed.
 
         Points that do not affect answers are left out.

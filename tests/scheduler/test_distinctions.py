@@ -61,7 +61,7 @@ def _compare(cycle: Any, view: Fork) -> None:
         assert verdicts is not None
         verdict = cycle.filter.verdicts.get(plugin.name)
         expected = np.zeros(len(rows), np.bool_) if verdict is None else verdict.rejected
-        assert verdicts.find_rejected_rows(rows).tolist() == expected.tolist()
+        assert verdicts.mask_rejected_rows(rows).tolist() == expected.tolist()
         assert agree(expected, compute_codes(list(verdicts.distinctions), rows))
     scored, ones = cycle.scores.rows, np.ones(len(cycle.scores.rows), np.int64)
     for plugin in cycle.framework.plugins_at("score"):
@@ -157,4 +157,4 @@ def test_every_row_is_rejected_if_no_node_has_the_topology_key() -> None:
     assert framework is not None
     (plugin,) = [plugin for plugin in framework.plugins_at("filter") if plugin.name == "PodTopologySpread"]
     verdicts = plugin.build_row_verdicts(view.pods.infos[0], view)
-    assert verdicts.find_rejected_rows(np.array([0, 1])).tolist() == [True, True]
+    assert verdicts.mask_rejected_rows(np.array([0, 1])).tolist() == [True, True]

@@ -98,7 +98,7 @@ class AcceptingNodes:
             pre_filter = run_pre_filter(framework.plugins_at("preFilter"), info, view)
             filtering = Filtering.from_framework(framework, pre_filter, info, view)
             rejected = filtering.find_nodes_rejected_regardless_of_pods({})
-            return ~(rejected | filtering.find_rejected_rows(OwnRows(view, view.nodes.rows), NO_CHANGE))
+            return ~(rejected | filtering.mask_rejected_rows(OwnRows(view, view.nodes.rows), NO_CHANGE))
         except PluginError:
             return None
 

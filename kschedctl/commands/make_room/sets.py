@@ -191,7 +191,7 @@ class SetsOnNodes:
         )
         try:
             rejected = self.filtering.find_nodes_rejected_regardless_of_pods(self.cycle.filter.verdicts)
-            rejected |= self.filtering.find_rejected_rows(OwnRows(self.view, self.view.nodes.rows), delta)
+            rejected |= self.filtering.mask_rejected_rows(OwnRows(self.view, self.view.nodes.rows), delta)
         except PluginError:
             return True
         return bool((self.cycle.considered & ~rejected).any())

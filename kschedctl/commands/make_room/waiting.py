@@ -114,7 +114,7 @@ class WaitingPodsOfPlan:
             if not filtering.can_evictions_only_help():
                 return None
             regardless_of_pods = filtering.find_nodes_rejected_regardless_of_pods({})
-            before_plan = regardless_of_pods | filtering.find_rejected_rows(OwnRows(view, view.nodes.rows), NO_CHANGE)
+            before_plan = regardless_of_pods | filtering.mask_rejected_rows(OwnRows(view, view.nodes.rows), NO_CHANGE)
             if not names_of_reserving:
                 before_plan |= _find_rejected_despite_more_pods(filtering, info)
         except PluginError:
@@ -143,7 +143,7 @@ def _may_any_row_accept(rejections: _Rejections, view: Fork, rows: Rows) -> bool
     later_rows = OwnRows(view, rows)
     try:
         # The later state is judged as it is, without hypothetical evictions
-        is_rejected = later_filtering.find_rejected_rows(later_rows, NO_CHANGE)
+        is_rejected = later_filtering.mask_rejected_rows(later_rows, NO_CHANGE)
     except PluginError:
         return True
     return not is_rejected.all()

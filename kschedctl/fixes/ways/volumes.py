@@ -95,7 +95,7 @@ def iter_volume_claim_fixes(trial_node: TrialNode, rejection: NodeRejection) -> 
                 yield from iter_other_storage_fixes(trial_node, claim)
         case None:
             yield from missing_objects.iter_missing_or_lost_claim_fixes(trial_node)
-            for claim in _find_claims_without_volume(trial_node)[:1]:
+            for claim in _find_claims_of_missing_volumes(trial_node)[:1]:
                 yield from iter_other_storage_fixes(trial_node, claim)
 
 
@@ -115,7 +115,7 @@ def iter_other_storage_fixes(trial_node: TrialNode, claim: PersistentVolumeClaim
     yield from new_volumes.iter_volume_creation_fixes(trial_node, claim)
 
 
-def _find_claims_without_volume(trial_node: TrialNode) -> list[PersistentVolumeClaim]:
+def _find_claims_of_missing_volumes(trial_node: TrialNode) -> list[PersistentVolumeClaim]:
     """Return the pod's claims that name a volume that does not exist."""
     volumes = get_listers(trial_node.cycle.view).volumes
     claims = [

@@ -64,8 +64,9 @@ def _find_misspelled_names(context: LintContext, references: Iterable[NameRefere
     manifest_names_by_kind: dict[str, set[str]] = {}
     for reference in references:
         kind, name = reference.kind, reference.name
-        manifest_names = manifest_names_by_kind.setdefault(kind, context.list_manifest_names(kind))
-        if not name or name in manifest_names or name in _BUILTIN_NAMES.get(kind, ()):
+        if kind not in manifest_names_by_kind:
+            manifest_names_by_kind[kind] = context.list_manifest_names(kind)
+        if not name or name in manifest_names_by_kind[kind] or name in _BUILTIN_NAMES.get(kind, ()):
             continue
         existing_names = context.list_coexisting_names(reference.subject, kind, reference.target_namespace)
         if name in existing_names or len(existing_names) > _MAX_COMPARED:

@@ -709,7 +709,7 @@ def _fit_container_sums_to_limit_range(containers: list[dict[str, Quantities]], 
     for name, maximum in parse_quantities(item.max).items():
         _lower_largest_container_to_maximum(containers, name, maximum)
     for name, minimum in parse_quantities(item.min).items():
-        _raise_largest_container_to_minimum(containers, name, minimum)
+        _raise_largest_request_to_minimum(containers, name, minimum)
 
 
 def _lower_largest_container_to_maximum(containers: list[dict[str, Quantities]], name: str, maximum: Quantity) -> None:
@@ -739,7 +739,7 @@ def _lower_largest_container_to_maximum(containers: list[dict[str, Quantities]],
             requests[name] = min(requests[name], limits[name])
 
 
-def _raise_largest_container_to_minimum(containers: list[dict[str, Quantities]], name: str, minimum: Quantity) -> None:
+def _raise_largest_request_to_minimum(containers: list[dict[str, Quantities]], name: str, minimum: Quantity) -> None:
     """Raise the request of the largest container if the sum of the requests is below the minimum.
 
     ``name`` is the resource. If the request then exceeds the container's limit, raise the limit too. The amounts are

@@ -104,14 +104,14 @@ class _PodIndex:
     def count_pods(self, kind: str, resource: OperatorResource) -> int:
         """Return how many pods belong to the resource, judged by owners and label values that are its name or UID."""
         if self._namespaces is None:
-            self._namespaces = _index_pods_by_namespace(self._pods)
+            self._namespaces = _list_pod_identifiers_by_namespace(self._pods)
         meta = resource.metadata
         identifiers = set(filter(None, (meta.name, meta.uid)))
         in_namespace: Sequence[tuple[frozenset[str], int]] = self._namespaces.get(meta.namespace, ())
         return sum(count for names, count in in_namespace if identifiers & names)
 
 
-def _index_pods_by_namespace(pods: PodTable) -> dict[str, list[tuple[frozenset[str], int]]]:
+def _list_pod_identifiers_by_namespace(pods: PodTable) -> dict[str, list[tuple[frozenset[str], int]]]:
     """Return, by namespace, the identifiers and the size of each group of identical pods.
 
     The identifiers are the label values, and the names and UIDs of the owners.

@@ -464,7 +464,7 @@ class Filtering:
                 verdicts[plugin.name] = self._judge_with_plugin(plugin, delta)
         return verdicts
 
-    def find_rejected_rows(self, rows: OwnRows, delta: Delta) -> Bools:
+    def mask_rejected_rows(self, rows: OwnRows, delta: Delta) -> Bools:
         """Return a mask over `rows` of the rows that a plugin rejects.
 
         Only the plugins that read nothing but a node's own row are run. Nominated pods are not counted. Raises

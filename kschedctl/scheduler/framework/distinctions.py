@@ -60,7 +60,7 @@ class RowVerdicts(Protocol):
     def distinctions(self) -> Sequence[Distinction]:
         """The topology domains with the values that decide the answer for a node."""
 
-    def find_rejected_rows(self, rows: Rows) -> Bools:
+    def mask_rejected_rows(self, rows: Rows) -> Bools:
         """Return a mask over `rows` of the rejected rows."""
 
 

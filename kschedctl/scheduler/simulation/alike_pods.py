@@ -305,7 +305,7 @@ class AlikePods:
             rejected |= ranking.find_rows_rejected_by_filters()
         elif answers and not nominated:
             fitting = (~rejected).nonzero()[0]
-            rejected[fitting] = answers.find_rejected_rows(fitting)
+            rejected[fitting] = answers.mask_rejected_rows(fitting)
         else:
             for plugin in self.changing_filters:
                 pre_filter_result = plugin.run_pre_filter(self.info, self.view)

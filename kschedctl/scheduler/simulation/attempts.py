@@ -166,10 +166,11 @@ class Attempts(PodsOnNodes):
     def try_group(self, members: Sequence[Position], *, queued: bool) -> tuple[list[Outcome], GangAttempt]:
         """Try the waiting pods of one group together, and return the outcomes and the attempt.
 
-        Gated pods, and pods that no profile serves, get their outcomes first and are left out of the attempt. A pod
-        that keeps waiting has no outcome. With `queued`, the pods are tried again once their victims are gone.
-        Otherwise, victims are evicted and the group is placed at once. A plugin's error becomes the outcome of all
-        tried pods.
+        - Gated pods, and pods that no profile serves, get their outcomes first and are left out of the attempt.
+        - A pod that keeps waiting has no outcome.
+        - A plugin's error becomes the outcome of all tried pods.
+        - With `queued`, victims are found but not evicted, and the pods are tried again once they are gone. Otherwise,
+          victims are evicted, and the group is placed at once.
         """
         outcomes = []
         remaining = []

@@ -105,11 +105,11 @@ class RowAnswers:
             return None
         return cls(consulted, verdicts, scores)
 
-    def find_rejected_rows(self, rows: Rows) -> Bools:
+    def mask_rejected_rows(self, rows: Rows) -> Bools:
         """Return a mask over `rows` of the rows that at least one filter rejects."""
         rejected = np.zeros(len(rows), np.bool_)
         for verdicts in self.verdicts:
-            rejected |= verdicts.find_rejected_rows(rows)
+            rejected |= verdicts.mask_rejected_rows(rows)
         return rejected
 
     def compute_added_scores(self, rows: Rows, counts: Counts) -> Scores:
@@ -269,8 +269,8 @@ class GroupedRanking:
 
     def _find_rejected_rows(self, rows: Rows) -> Bools:
         """Return a mask over `rows` of the rows that the filters or the pod's rejections exclude."""
-        rejected = self.answers.find_rejected_rows(rows)
-        return rejected | self.rejections.find_rejected_rows(rows) if self.rejections else rejected
+        rejected = self.answers.mask_rejected_rows(rows)
+        return rejected | self.rejections.mask_rejected_rows(rows) if self.rejections else rejected
 
     def find_rows_rejected_by_filters(self) -> Bools:
         """Return a mask (N,) of the rows that the filters reject, judging one example of each group.
@@ -280,7 +280,7 @@ class GroupedRanking:
         """
         groups, feasible = self.groups, self.groups.feasible_groups
         is_group_rejected = np.zeros(len(groups), np.bool_)
-        is_group_rejected[feasible] = self.answers.find_rejected_rows(groups.example[feasible])
+        is_group_rejected[feasible] = self.answers.mask_rejected_rows(groups.example[feasible])
         return is_group_rejected.take(groups.group)  # from groups to their rows
 
     def compute_added_scores(self, rows: Rows) -> Scores | int:
@@ -321,7 +321,7 @@ class RejectedRows:
         """Return the mask, as the value that distinguishes nodes."""
         return self.mask
 
-    def find_rejected_rows(self, rows: Rows) -> Bools:
+    def mask_rejected_rows(self, rows: Rows) -> Bools:
         """Return a mask over `rows` of the rejected rows."""
         is_rejected: Bools = self.mask.take(rows) > 0
         return is_rejected

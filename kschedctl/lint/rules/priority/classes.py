@@ -101,7 +101,7 @@ PC_MULTIPLE_GLOBAL_DEFAULT = Rule(
 )
 
 
-def find_highest_global_default(context: LintContext) -> Iterator[Problem]:
+def find_global_defaults_with_highest_value(context: LintContext) -> Iterator[Problem]:
     """Find global default PriorityClasses whose value no other class exceeds.
 
     The system's classes and other global defaults do not count. A default of at most 0 is accepted if all other classes
@@ -130,7 +130,7 @@ def find_highest_global_default(context: LintContext) -> Iterator[Problem]:
 PC_GLOBAL_DEFAULT_HIGH = Rule(
     "pc-global-default-high",
     WARNING,
-    find_highest_global_default,
+    find_global_defaults_with_highest_value,
     summary="The PriorityClass with globalDefault: true outranks all other classes",
     why="Pods without a priorityClassName are scheduled before pods with one, and may preempt them.",
     fix="Give the global default a lower value than the classes for important pods",

@@ -142,10 +142,10 @@ def find_groups_sharing_pods(cycle: PodGroupCycle, result: GroupResult, *, inclu
 def _find_groups_of_pods(
     cycle: PodGroupCycle, positions: Iterable[Position], excluded: set[AnyGroupKey], *, includes_pod_groups: bool
 ) -> tuple[AnyGroupKey, ...]:
-    """Return the gangs of these pods, without the excluded groups.
+    """Return the keys of the groups of these pods, without the excluded ones.
 
-    Gangs are the groups of the profile's gang plugin, if it has one. With `includes_pod_groups`, the PodGroups of
-    Kubernetes are included.
+    The groups are those of the profile's gang plugin, if it has one, and with `includes_pod_groups` also the PodGroups
+    of Kubernetes.
     """
     plugin = find_gang_plugin(cycle.framework)
     groups: dict[AnyGroupKey, None] = {}

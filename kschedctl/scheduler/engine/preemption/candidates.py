@@ -144,7 +144,7 @@ def _count_victims(view: Fork, candidates: Candidates) -> Costs:
     return candidates.sizes
 
 
-def _negate_earliest_starts(view: Fork, candidates: Candidates) -> Costs:
+def _negate_earliest_start_times(view: Fork, candidates: Candidates) -> Costs:
     """Return, for each candidate, the negated earliest start time of its most important victims.
 
     These are its victims of the highest priority. The time is negated because the candidate with the latest time is
@@ -169,7 +169,7 @@ CRITERIA: tuple[tuple[str, Callable[[Fork, Candidates], Costs]], ...] = (
     ("lowest priority of the most important victim", _find_highest_priorities),
     ("lowest sum of the victims' priorities", _sum_priorities),
     ("fewest victims", _count_victims),
-    ("latest start of the most important victims", _negate_earliest_starts),
+    ("latest start of the most important victims", _negate_earliest_start_times),
 )
 """Cost functions in upstream's order, each applied to the candidates that the earlier ones left equal. Smaller is
 better.

@@ -323,7 +323,7 @@ class _PodsPerNode:
         """
         infos = self._infos[removed]
         removal = Delta(self.node_indexes[removed], infos, self._departures[: len(infos)])
-        rejected = self.filtering.find_rejected_rows(self._own_rows, removal)
+        rejected = self.filtering.mask_rejected_rows(self._own_rows, removal)
         if self._nominated:
-            rejected |= self.filtering.find_rejected_rows(self._own_rows, removal.followed_by(self._nominated))
+            rejected |= self.filtering.mask_rejected_rows(self._own_rows, removal.followed_by(self._nominated))
         return rejected

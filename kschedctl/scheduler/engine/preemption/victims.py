@@ -200,7 +200,7 @@ class Judge(NamedTuple):
     promising: Bools
     """(N,): the nodes that matter."""
 
-    def find_rejected_rows(self, delta: Delta, rows: Rows) -> Bools:
+    def mask_rejected_rows(self, delta: Delta, rows: Rows) -> Bools:
         """Return a mask over `rows` of the rows that the filters reject after the hypothetical change.
 
         Raises PluginError if a plugin fails.
@@ -259,7 +259,7 @@ class Victims:
             step_victims = np.flatnonzero(self.rank == step)
             self._restore(step_victims)
             rows: Rows = self.rows[step_victims].astype(np.int64)
-            is_rejected = judge.find_rejected_rows(self.build_delta(), rows)
+            is_rejected = judge.mask_rejected_rows(self.build_delta(), rows)
             self._remove(step_victims[is_rejected])
 
             # Evict the restored pod as well if the selection demands it, for example because of a quota.

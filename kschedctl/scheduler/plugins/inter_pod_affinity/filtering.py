@@ -183,7 +183,7 @@ class AffinityVerdicts(msgspec.Struct, frozen=True):
         counts = (self.affinity, self.anti_affinity, self.existing_anti_affinity)
         return [distinction for running in counts for distinction in running.distinctions]
 
-    def find_rejected_rows(self, rows: Rows) -> Bools:
+    def mask_rejected_rows(self, rows: Rows) -> Bools:
         """Return a mask over `rows` of the nodes that a required term of the pod or of a running pod rejects.
 
         A node without the label of a topology key of the pod's affinity is rejected as well.

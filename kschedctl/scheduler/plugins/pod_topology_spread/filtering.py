@@ -288,7 +288,7 @@ class SpreadVerdicts:
             for counted in self._tallies
         ]
 
-    def find_rejected_rows(self, rows: Rows) -> Bools:
+    def mask_rejected_rows(self, rows: Rows) -> Bools:
         """Return a mask over `rows` of the nodes that a hard constraint rejects.
 
         A node without the label of a constraint's topology key is rejected.
