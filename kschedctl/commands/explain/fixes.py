@@ -28,7 +28,7 @@ from kschedctl.scheduler.framework.dependencies import Effect
 from kschedctl.scheduler.plugins.dynamic_resources.plugin import DynamicResources
 from kschedctl.scheduler.scheduler import Scheduler
 
-HELPABLE_VERDICTS = ("Unschedulable", "NotResponsible")
+FIXABLE_VERDICTS = ("Unschedulable", "NotResponsible")
 """The verdicts on pods that changes may help."""
 FIXES_SHOWN = 7
 """The number of fixes in an explanation."""
@@ -156,7 +156,7 @@ def should_search_fixes(report: Explanation, target: TargetPod) -> bool:
 
     gates = {name for name, status in report.queue.items() if status.code != Code.SUCCESS}
     is_gated_by_claims_only = report.verdict == "Gated" and gates == {DynamicResources.name}
-    has_fixable_verdict = report.verdict in HELPABLE_VERDICTS or is_gated_by_claims_only
+    has_fixable_verdict = report.verdict in FIXABLE_VERDICTS or is_gated_by_claims_only
     is_being_deleted = target.pod.metadata.deletion_timestamp is not None
     return has_fixable_verdict and not report.permit and not is_being_deleted
 

@@ -170,7 +170,7 @@ def _determine_trial_effects(trials: AdmissionTrials, trial: AdmissionTrial) -> 
 
     harm = trials.compute_harm(trial)
     preempted = tuple(f"Workload {key}" for key in harm.preempted)
-    costs += _iter_harm_costs(preempted, harm.preempted_pods, [f"Workload {key}" for key in harm.delayed])
+    costs += _iter_costs_to_other_workloads(preempted, harm.preempted_pods, [f"Workload {key}" for key in harm.delayed])
     return _TrialEffects(costs, preempted, gives_all_pods_nodes)
 
 
@@ -181,7 +181,7 @@ def _describe_manifest_edit(patch: ObjectPatch) -> str:
     return f"in the manifest of {kind} {name}, set {', '.join(edits)}"
 
 
-def _iter_harm_costs(preempted: Sequence[str], pods: int, delayed: Sequence[str]) -> Iterator[FixCost]:
+def _iter_costs_to_other_workloads(preempted: Sequence[str], pods: int, delayed: Sequence[str]) -> Iterator[FixCost]:
     """Yield the costs of a change for other Workloads, which are preempted or delayed.
 
     `pods` is the number of pods of the preempted Workloads. A cost about several Workloads also has a short text, which

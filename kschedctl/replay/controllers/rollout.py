@@ -110,7 +110,7 @@ class Rollout:
                 if slot in old_by_slot:
                     self.replaces[new_position] = old_by_slot[slot]
         replaced = set(self.replaces.values())
-        self._done = [position for position in self.old if position not in replaced]
+        self._removable_old_pods = [position for position in self.old if position not in replaced]
         """Old pods that may be removed at once: they have no successor, or their successor runs."""
 
     def advance(self) -> list[Position]:
@@ -123,7 +123,7 @@ class Rollout:
             case Pace.ROLLING:
                 return self._create_surge_pods() or self._replace_pods_within_limits()
             case Pace.IN_PLACE:
-                return self._replace_pods_in_place()
+                return self._fill_slots_or_replace_pods()
         self._remove_old_pods([*self.old])
         return self._create_remaining_pods()
 
@@ -137,7 +137,7 @@ class Rollout:
         elif position in self.waiting:
             del self.waiting[position]
             if self.replaces.get(position) in self.old:
-                self._done.append(self.replaces[position])
+                self._removable_old_pods.append(self.replaces[position])
 
     @property
     def denied(self) -> NotCreated | None:
@@ -213,7 +213,7 @@ class Rollout:
 
     # -- StatefulSets and DaemonSets -----------------------------------------------------------------------------
 
-    def _replace_pods_in_place(self) -> list[Position]:
+    def _fill_slots_or_replace_pods(self) -> list[Position]:
         """Create pods for empty slots or, if there are none, replace old pods. Return the created pods.
 
         Before old pods are replaced within the limits, old pods without a successor and old pods whose successor runs
@@ -228,8 +228,8 @@ class Rollout:
         if is_slot_empty:
             return self._fill_empty_slots()
 
-        self._remove_old_pods(self._done)
-        self._done = []
+        self._remove_old_pods(self._removable_old_pods)
+        self._removable_old_pods = []
 
         count = self._count_replaceable_pods()
         if not self.change.surge:  # without surge, an old pod leaves before its successor is created
