@@ -109,6 +109,8 @@ def drain(
         return report
     left_out = find_pending_pods_left_out(Scheduler(cordon_nodes(cluster, node_names), call_extender))
     harm = _find_harm_after_pending_pods(cluster, report, left_out, options)
+    if harm is None:
+        return replace(report, pending_left_out=left_out, safe=False, drained=False, interrupted=True)
     report = replace(
         report,
         pending_left_out=left_out,
@@ -127,20 +129,22 @@ def drain(
 
 def _find_harm_after_pending_pods(
     cluster: Cluster, report: Drain, left_out: PendingLeftOut, options: SearchOptions
-) -> HarmAfterPendingPods:
+) -> HarmAfterPendingPods | None:
     """Find the harm that the drain does only if the pending pods are scheduled first, as `whatif` does.
 
     The drain is replayed a second time, but only if pending pods get a node. What happens to pods that are pending now
-    does not count as harm, and neither does what the pending pods do without the drain.
+    does not count as harm, and neither does what the pending pods do without the drain. Return None if the user
+    interrupts, since the harm is then unknown.
     """
-    no_harm = HarmAfterPendingPods()
     if left_out.fitting is None or not left_out.may_take_room:
-        return no_harm
+        return HarmAfterPendingPods()
     settled = settle(cluster, **options)
     if settled.interrupted:
-        return no_harm
+        return None
     settled_cluster = with_current_budget_statuses(settled.cluster, before=cluster)
     later_report = drain_nodes(settled_cluster, report.nodes, **options)
+    if later_report.interrupted:
+        return None
 
     pending = {pod.key for pod in cluster.unbound_pods()} | settled.waiting.keys()
     unplaced = _list_unplaced_pods(report)

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+from typing import Any
 
+import pytest
 from command_line import Run, Write
 from small import Json, build_node, build_pod, build_replica
 
+from kschedctl.api.copying import replace
 from kschedctl.cluster import Cluster
 from kschedctl.commands.drain import drain
 from kschedctl.commands.drain.report import Drain
 from kschedctl.commands.whatif import whatif
 from kschedctl.render.page import Style
 from kschedctl.render.renderers import RENDERERS
+
+drain_package = importlib.import_module("kschedctl.commands.drain")
 
 STEP = {"steps": [{"drain": {"nodes": ["n1"]}}]}
 
@@ -75,3 +81,22 @@ def test_drain_stays_safe_if_pending_pods_leave_enough_room() -> None:
     assert report.pending_left_out.preempting == ("d/urgent",)
     assert not report.harm_after_pending_pods.describe()
     assert report.safe
+
+
+@pytest.mark.parametrize("interrupted", ["settle", "drain_nodes"])
+def test_drain_is_not_safe_if_the_user_interrupts_the_replay_with_pending_pods(
+    monkeypatch: pytest.MonkeyPatch, interrupted: str
+) -> None:
+    """The first replay, which ends, would call the drain safe."""
+    replay = getattr(drain_package, interrupted)
+
+    def replay_until_interrupt(cluster: Cluster, *args: Any, **options: Any) -> Any:
+        is_first_replay = interrupted == "drain_nodes" and cluster is first_cluster
+        result = replay(cluster, *args, **options)
+        return result if is_first_replay else replace(result, interrupted=True)
+
+    first_cluster = Cluster.from_objects(TAKING_ROOM)
+    monkeypatch.setattr(drain_package, interrupted, replay_until_interrupt)
+    report = drain(first_cluster, ["n1"])
+    assert (report.interrupted, report.drained, report.safe) == (True, False, False)
+    assert report.build_headline_parts()[1].startswith("is not drained yet")
