@@ -741,14 +741,14 @@ def _may_depend_on_places(info: PodInfo, pods: Sequence[Pod], *, may_leave: bool
     if not spread_selectors and not terms:
         return False
 
-    def is_selected(pod: Pod) -> bool:
+    def may_be_selected(pod: Pod) -> bool:
         """Return whether a term or constraint may select the pod. Labels of namespaces are assumed to match."""
         namespace, labels = pod.metadata.namespace, pod.metadata.labels
         if namespace == info.namespace and any(selector.matches(labels) for selector in spread_selectors):
             return True
         return any(_may_select(term, pod) for term in terms)
 
-    return any(map(is_selected, pods))
+    return any(map(may_be_selected, pods))
 
 
 def _iter_shared_claims(pod: Pod) -> Iterator[tuple[str, str, str]]:

@@ -107,7 +107,10 @@ def drain(
     report = drain_nodes(cluster, node_names, runs=runs, workers=workers, progress=progress, **options)
     if report.interrupted:
         return report
-    left_out = find_pending_pods_left_out(Scheduler(cordon_nodes(cluster, node_names), call_extender))
+    cordoned = Scheduler(cordon_nodes(cluster, node_names), call_extender)
+    left_out = find_pending_pods_left_out(cordoned)
+    if left_out.pods and left_out.fitting is None and not cordoned.extenders:  # the user interrupted
+        return replace(report, pending_left_out=left_out, safe=False, drained=False, interrupted=True)
     harm = _find_harm_after_pending_pods(cluster, report, left_out, options)
     if harm is None:
         return replace(report, pending_left_out=left_out, safe=False, drained=False, interrupted=True)
@@ -136,7 +139,7 @@ def _find_harm_after_pending_pods(
     does not count as harm, and neither does what the pending pods do without the drain. Return None if the user
     interrupts, since the harm is then unknown.
     """
-    if left_out.fitting is None or not left_out.may_take_room:
+    if not left_out.may_take_room:
         return HarmAfterPendingPods()
     settled = settle(cluster, **options)
     if settled.interrupted:
@@ -151,11 +154,14 @@ def _find_harm_after_pending_pods(
     evicted = {eviction.pod for eviction in select_displaced_pods(report.evicted)}
     blocked = {blocked.pod for blocked in report.blocked}
     newly_unplaced = [pod for pod in _list_unplaced_pods(later_report) if pod not in {*pending, *unplaced}]
+    lost = {*report.lost, *report.lost_victims}
+    newly_lost = [pod for pod in (*later_report.lost, *later_report.lost_victims) if pod not in {*pending, *lost}]
     newly_evicted = dict.fromkeys(eviction.pod for eviction in select_displaced_pods(later_report.evicted))
     return HarmAfterPendingPods(
         blocked=tuple(entry.pod for entry in later_report.blocked if entry.pod not in {*pending, *blocked}),
         unplaced=tuple(newly_unplaced),
-        evicted=tuple(pod for pod in newly_evicted if pod not in {*pending, *evicted, *newly_unplaced}),
+        lost=tuple(newly_lost),
+        evicted=tuple(pod for pod in newly_evicted if pod not in {*pending, *evicted, *newly_unplaced, *newly_lost}),
     )
 
 

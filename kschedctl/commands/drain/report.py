@@ -93,6 +93,8 @@ class HarmAfterPendingPods(Document, frozen=True):
     """Pods of the drained nodes that then cannot be evicted."""
     unplaced: tuple[str, ...] = ()
     """Running pods that then fit on no other node."""
+    lost: tuple[str, ...] = ()
+    """Pods that are then lost for good: no controller recreates them, or their Job fails."""
     evicted: tuple[str, ...] = ()
     """Pods of other nodes that are then preempted, and get another node."""
 
@@ -101,11 +103,13 @@ class HarmAfterPendingPods(Document, frozen=True):
         reason = "once pending pods have taken their room"
         yield from (GateProblem("eviction-blocked", f"Pod {pod}", f"blocks the drain {reason}") for pod in self.blocked)
         yield from (GateProblem("not-scheduled", f"Pod {pod}", f"fits nowhere else {reason}") for pod in self.unplaced)
+        yield from (GateProblem("lost", f"Pod {pod}", f"is lost for good {reason}") for pod in self.lost)
         yield from (GateProblem("evicted", f"Pod {pod}", f"is preempted {reason}") for pod in self.evicted)
 
     def describe(self) -> tuple[str, ...]:
         """Return a clause on each kind of harm, the worst first."""
         kinds = (
+            (self.lost, "is lost for good", "are lost for good"),
             (self.blocked, "cannot be evicted", "cannot be evicted"),
             (self.unplaced, "fits nowhere else", "fit nowhere else"),
             (self.evicted, "is preempted", "are preempted"),
@@ -590,7 +594,8 @@ class Drain(Report, frozen=True):
         if self.stranded:
             pods = counted(len(self.stranded), "pending pod")
             costs.append(FixCost(CostKind.PARTIAL, f"leaves {pods} without any node ({first_few(self.stranded, 1)})"))
-        costs += [FixCost(CostKind.PARTIAL, clause) for clause in self.harm_after_pending_pods.describe()]
+        harm_kind = CostKind.LOSES if self.harm_after_pending_pods.lost else CostKind.PARTIAL
+        costs += [FixCost(harm_kind, clause) for clause in self.harm_after_pending_pods.describe()]
         if losing_nomination := [pod for pod in self.nominated if pod not in self.stranded]:
             pods = counted(len(losing_nomination), "pending pod")
             text = f"takes the nominated node of {pods} ({first_few(losing_nomination, 1)})"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
 from difflib import get_close_matches
 from enum import StrEnum
 from fractions import Fraction
@@ -584,7 +585,7 @@ class ResourceSetting(NamedTuple):
         formatted = format_amounts_for_sentence(self.resource, *amounts)
         number, *before_numbers = formatted.numbers
         if self.resource == CPU:  # exact, because a rounded request could exceed a quota
-            number, *before_numbers = (f"{amount / 1000:g}" for amount in amounts)
+            number, *before_numbers = (f"{Decimal(amount) / 1000:f}" for amount in amounts)
         if self.part == REQUESTS:
             change = f"request {number} {formatted.unit}"
         else:

@@ -75,6 +75,36 @@ def test_drain_is_not_safe_if_pods_preempt_only_because_a_pending_pod_takes_the_
     assert not report.safe
 
 
+def test_drain_is_not_safe_if_a_pod_is_lost_only_because_a_pending_pod_takes_the_room() -> None:
+    """As above, but d/bare, which d/web preempts, has no controller. n3 has room for it all the same."""
+    objects = [
+        build_node("n1", cpu="2"),
+        build_node("n2", cpu="5"),
+        build_node("n3", cpu="1"),
+        build_replica("web", "n1", "2", priority=50),
+        build_pod("bare", "n2", "1", priority=0),
+        build_pod("waiting", cpu="3", priority=50),
+    ]
+    report = drain_n1(objects)
+    assert (report.harm_after_pending_pods.lost, report.harm_after_pending_pods.evicted) == (("d/bare",), ())
+    assert not report.safe
+    assert "d/bare is lost for good once pending pods have taken their room" in RENDERERS["brief"](report, Style(300))
+    assert whatif(Cluster.from_objects(objects), STEP).lost_pods == ("d/bare",)
+
+
+def test_drain_is_replayed_with_pending_pods_if_extenders_are_configured() -> None:
+    configuration = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "extenders": [{"urlPrefix": "http://extender.invalid", "filterVerb": "filter", "ignorable": True}],
+    }
+    cluster = Cluster.from_objects(TAKING_ROOM, config=configuration)
+    report = drain(cluster, ["n1"])
+    assert report.pending_left_out.fitting is None
+    assert report.harm_after_pending_pods.unplaced == ("d/web",)
+    assert not report.safe
+
+
 def test_drain_stays_safe_if_pending_pods_leave_enough_room() -> None:
     """d/batch and d/web each get one of the two other nodes."""
     report = drain_n1([*TAKING_ROOM, build_node("n3", cpu="2"), build_node("n4", cpu="2")])
